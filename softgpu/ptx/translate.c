@@ -52,7 +52,8 @@ void sg_ptx_line(sg_ptx_translator_t *t, const char *format, ...)
 
 void *sg_ptx_room(sg_ptx_translator_t *t, size_t count, size_t bytes)
 {
-    sg_ptx_room_t *room = count > (SIZE_MAX - sizeof *room) / bytes ? NULL : calloc(1, sizeof *room + count * bytes);
+    sg_ptx_room_t *room =
+        count > (SIZE_MAX - sizeof *room) / bytes ? NULL : calloc(1, sizeof *room + count * bytes);
     if (room == NULL)
         sg_ptx_refuse(t, "no memory");
     room->next = t->rooms;
@@ -128,15 +129,20 @@ static void place_all(sg_ptx_translator_t *t)
 /* Names of variables may be anything that PTX allows, $ too. */
 static void write_shared(sg_ptx_translator_t *t)
 {
-    sg_ptx_line(t, "extern _Thread_local char window[] __asm__(\"softgpu_shared_window\") __attribute__((visibility(\"hidden\")));");
+    sg_ptx_line(t, "extern _Thread_local char window[] __asm__(\"softgpu_shared_window\") "
+                   "__attribute__((visibility(\"hidden\")));");
     sg_ptx_line(t, "__asm__(\".pushsection .tbss.softgpu_shared,\\\"awT\\\",@nobits\\n.balign 1024\\n\"");
-    sg_ptx_line(t, "\".type softgpu_shared_window, @tls_object\\n.size softgpu_shared_window, 16\\n.hidden softgpu_shared_window\\n.globl softgpu_shared_window\\nsoftgpu_shared_window:\\n.zero 16\\n\"");
+    sg_ptx_line(
+        t, "\".type softgpu_shared_window, @tls_object\\n.size softgpu_shared_window, 16\\n.hidden "
+           "softgpu_shared_window\\n.globl softgpu_shared_window\\nsoftgpu_shared_window:\\n.zero 16\\n\"");
     uint64_t at = 16;
     for (uint32_t i = 0; i < t->shared_count; i++) {
         const sg_ptx_variable_t *v = t->shared[i].variable;
         if (v->bytes == 0)
             continue;
-        sg_ptx_line(t, "\".zero %" PRIu64 "\\n.type \\\"%s.%u\\\", @tls_object\\n.size \\\"%s.%u\\\", %" PRIu64 "\\n\\\"%s.%u\\\":\\n.zero %" PRIu64 "\\n\"",
+        sg_ptx_line(t,
+                    "\".zero %" PRIu64 "\\n.type \\\"%s.%u\\\", @tls_object\\n.size \\\"%s.%u\\\", %" PRIu64
+                    "\\n\\\"%s.%u\\\":\\n.zero %" PRIu64 "\\n\"",
                     t->shared[i].offset - at, v->name, i, v->name, i, v->bytes, v->name, i, v->bytes);
         at = t->shared[i].offset + v->bytes;
     }
@@ -166,14 +172,16 @@ static void write_words(sg_ptx_translator_t *t, const sg_ptx_variable_t *v)
             sg_ptx_refuse(t, "'%s': a part of an address as initialiser", v->name);
         t->pool_used = 0;
         if (to->function != NULL) {
-            sg_ptx_line(t, "[%" PRIu64 "] = (uint64_t)(uintptr_t)%s,", k, sg_ptx_function_name(t, to->function));
+            sg_ptx_line(t, "[%" PRIu64 "] = (uint64_t)(uintptr_t)%s,", k,
+                        sg_ptx_function_name(t, to->function));
             continue;
         }
         const sg_ptx_placed_t *placed = sg_ptx_place(t, to->variable);
         if (placed == NULL || to->variable->space == SG_PTX_SPACE_SHARED)
             sg_ptx_refuse(t, "'%s': the address of '%s' as initialiser", v->name, to->variable->name);
-        sg_ptx_line(t, "[%" PRIu64 "] = (uint64_t)(uintptr_t)&variables.g%" PRIu64 " + UINT64_C(%" PRIu64 "),", k,
-                    placed->offset, (uint64_t)to->addend);
+        sg_ptx_line(t,
+                    "[%" PRIu64 "] = (uint64_t)(uintptr_t)&variables.g%" PRIu64 " + UINT64_C(%" PRIu64 "),",
+                    k, placed->offset, (uint64_t)to->addend);
     }
 }
 
@@ -234,12 +242,14 @@ static void uses(sg_ptx_translator_t *t, const sg_ptx_function_t *f, bool *used,
 
 static uint64_t static_bytes(sg_ptx_translator_t *t, const sg_ptx_function_t *f)
 {
-    bool *used = sg_ptx_room(t, t->shared_count, sizeof *used), *seen = sg_ptx_room(t, t->module->function_count, sizeof *seen);
+    bool *used = sg_ptx_room(t, t->shared_count, sizeof *used),
+         *seen = sg_ptx_room(t, t->module->function_count, sizeof *seen);
     uint64_t bytes = 0;
     uses(t, f, used, seen);
     for (uint32_t i = 0; i < t->shared_count; i++)
         if (used[i] && t->shared[i].variable->bytes) {
-            const uint64_t align = t->shared[i].variable->align_bytes ? t->shared[i].variable->align_bytes : 1;
+            const uint64_t align =
+                t->shared[i].variable->align_bytes ? t->shared[i].variable->align_bytes : 1;
             bytes = (bytes + align - 1) / align * align + t->shared[i].variable->bytes;
         }
     return bytes;
@@ -260,17 +270,21 @@ static void write_kernel(sg_ptx_translator_t *t, uint32_t number)
     sg_ptx_line(t, "w.barriers = (sg_barriers_t *)(void *)(window + %" PRIu64 ");", t->barriers);
     sg_ptx_line(t, "w.static_shared_bytes = %" PRIu64 ";", bytes);
     sg_ptx_line(t, "f%u(&w, w.alive, NULL);\n}", number);
-    sg_ptx_line(t, "static void run%u(const softgpu_launch_t *launch, uint64_t first, uint64_t count)\n{", number);
+    sg_ptx_line(t, "static void run%u(const softgpu_launch_t *launch, uint64_t first, uint64_t count)\n{",
+                number);
     sg_ptx_line(t, "const softgpu_entry_t entry = {main%u, &self, &current};", number);
     sg_ptx_line(t, "memset(window + %" PRIu64 ", 0, sizeof(sg_barriers_t));", t->barriers);
     sg_ptx_line(t, "sg_run_warps(launch, first, count, &entry);\n}");
     sg_ptx_line(t, "static const softgpu_param_t params%u[] = {", number);
     for (uint32_t i = 0; i < f->prototype.parameter_count; i++)
-        sg_ptx_line(t, "{%" PRIu64 ", %" PRIu64 ", %u},", sg_ptx_param_offset(f, i), f->prototype.parameters[i]->bytes,
-                    f->prototype.parameters[i]->align_bytes);
+        sg_ptx_line(t, "{%" PRIu64 ", %" PRIu64 ", %u},", sg_ptx_param_offset(f, i),
+                    f->prototype.parameters[i]->bytes, f->prototype.parameters[i]->align_bytes);
     sg_ptx_line(t, "{0, 0, 0}};");
-    sg_ptx_line(t, "static const softgpu_kernel_t kernel%u = {\"%s\", %u, params%u, {NULL, run%u, NULL}, NULL, %" PRIu64 ", %u, 0};",
-                number, f->name, f->prototype.parameter_count, number, number, bytes, max_threads(f));
+    sg_ptx_line(
+        t,
+        "static const softgpu_kernel_t kernel%u = {\"%s\", %u, params%u, {NULL, run%u, NULL}, NULL, %" PRIu64
+        ", %u, 0};",
+        number, f->name, f->prototype.parameter_count, number, number, bytes, max_threads(f));
 }
 
 static void write_table(sg_ptx_translator_t *t)
@@ -287,11 +301,16 @@ static void write_table(sg_ptx_translator_t *t)
         }
     sg_ptx_line(t, "NULL};\nstatic const softgpu_variable_t named[] = {");
     for (uint32_t i = 0; i < t->global_count; i++)
-        sg_ptx_line(t, "{\"%s\", &variables.g%u, %" PRIu64 "},", t->globals[i].variable->name, i, t->globals[i].variable->bytes);
+        sg_ptx_line(t, "{\"%s\", &variables.g%u, %" PRIu64 "},", t->globals[i].variable->name, i,
+                    t->globals[i].variable->bytes);
     sg_ptx_line(t, "{NULL, NULL, 0}};");
     const char *pages = t->global_count ? "(char *)&variables, (char *)(&variables + 1)" : "NULL, NULL";
-    sg_ptx_line(t, "static const softgpu_unit_t unit = {\"PTX\", kernels, named, %u, %u, %s};", kernels, t->global_count, pages);
-    sg_ptx_line(t, "const softgpu_kernel_table_t softgpu_kernel_table = {SOFTGPU_ABI_VERSION, %u, kernels, 1, &unit};", kernels);
+    sg_ptx_line(t, "static const softgpu_unit_t unit = {\"PTX\", kernels, named, %u, %u, %s};", kernels,
+                t->global_count, pages);
+    sg_ptx_line(
+        t,
+        "const softgpu_kernel_table_t softgpu_kernel_table = {SOFTGPU_ABI_VERSION, %u, kernels, 1, &unit};",
+        kernels);
 }
 
 /* ---- the whole ---- */
@@ -304,7 +323,8 @@ static void write_module(sg_ptx_translator_t *t)
     sg_ptx_line(t, "#include \"warp.h\"");
     /* The driver's symbol tables know these names (module/symbols.c). */
     sg_ptx_line(t, "static _Thread_local const softgpu_thread_t *self __asm__(\"_ZN7softgpu4selfE\");");
-    sg_ptx_line(t, "static _Thread_local const softgpu_launch_t *current __asm__(\"_ZN7softgpu14current_launchE\");");
+    sg_ptx_line(
+        t, "static _Thread_local const softgpu_launch_t *current __asm__(\"_ZN7softgpu14current_launchE\");");
     for (uint32_t f = 0; f < m->function_count; f++)
         if (m->functions[f]->defined)
             sg_ptx_line(t, "static void f%u(sg_warp_t *w, uint32_t mask, uint8_t *const *arguments);", f);

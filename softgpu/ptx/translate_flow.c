@@ -46,7 +46,7 @@ static void make_pieces(sg_ptx_translator_t *t)
 /* ---- their order ---- */
 typedef struct sg_ptx_order {
     const sg_ptx_piece_t *pieces;
-    uint32_t *set;   /* [piece]: of the set that is looked at */
+    uint32_t *set; /* [piece]: of the set that is looked at */
     uint32_t *index, *low;
     bool *on_stack;
     uint32_t *stack, depth, next_index, next_set;
@@ -85,14 +85,16 @@ static void connect(sg_ptx_order_t *o, uint32_t node, uint32_t set)
     o->part_end[o->part_count++] = o->part_used;
 }
 
-static void order_set(sg_ptx_translator_t *t, sg_ptx_order_t *o, const uint32_t *nodes, uint32_t count, bool looped)
+static void order_set(sg_ptx_translator_t *t, sg_ptx_order_t *o, const uint32_t *nodes, uint32_t count,
+                      bool looped)
 {
     const uint32_t set = ++o->next_set;
     for (uint32_t i = 0; i < count; i++) {
         o->set[nodes[i]] = set;
         o->index[nodes[i]] = 0;
     }
-    uint32_t *parts = sg_ptx_room(t, count + 1, sizeof *parts), *ends = sg_ptx_room(t, count + 1, sizeof *ends);
+    uint32_t *parts = sg_ptx_room(t, count + 1, sizeof *parts),
+             *ends = sg_ptx_room(t, count + 1, sizeof *ends);
     o->parts = parts;
     o->part_end = ends;
     o->part_count = o->part_used = 0;
@@ -114,8 +116,13 @@ static void find_order(sg_ptx_translator_t *t, uint32_t *out)
     const uint32_t n = t->piece_count;
     uint32_t *room = sg_ptx_room(t, 5 * (size_t)n + 5, sizeof *room);
     bool *on_stack = sg_ptx_room(t, n + 1, sizeof *on_stack);
-    sg_ptx_order_t o = {.pieces = t->pieces, .set = room, .index = room + n, .low = room + 2 * n, .stack = room + 3 * n,
-                        .on_stack = on_stack, .out = out};
+    sg_ptx_order_t o = {.pieces = t->pieces,
+                        .set = room,
+                        .index = room + n,
+                        .low = room + 2 * n,
+                        .stack = room + 3 * n,
+                        .on_stack = on_stack,
+                        .out = out};
     uint32_t *all = room + 4 * n;
     for (uint32_t i = 0; i < n; i++)
         all[i] = i;
@@ -130,7 +137,8 @@ typedef struct sg_ptx_seen {
     uint32_t now;    /* piece + 1 */
 } sg_ptx_seen_t;
 
-static void note_register(sg_ptx_translator_t *t, sg_ptx_seen_t *seen, uint32_t number, bool written, bool guarded)
+static void note_register(sg_ptx_translator_t *t, sg_ptx_seen_t *seen, uint32_t number, bool written,
+                          bool guarded)
 {
     if (!seen->piece[number]) {
         seen->piece[number] = seen->now;
@@ -140,7 +148,8 @@ static void note_register(sg_ptx_translator_t *t, sg_ptx_seen_t *seen, uint32_t 
     }
 }
 
-static void note_operand(sg_ptx_translator_t *t, sg_ptx_seen_t *seen, const sg_ptx_operand_t *operand, bool written, bool guarded)
+static void note_operand(sg_ptx_translator_t *t, sg_ptx_seen_t *seen, const sg_ptx_operand_t *operand,
+                         bool written, bool guarded)
 {
     if (operand->kind == SG_PTX_REGISTER || (operand->kind == SG_PTX_ADDRESS && operand->based))
         note_register(t, seen, operand->number, written && operand->kind == SG_PTX_REGISTER, guarded);
@@ -232,7 +241,8 @@ static void write_branch(sg_ptx_translator_t *t, uint32_t after)
     }
     sg_ptx_line(t, "{");
     sg_ptx_line(t, "const uint32_t taken = mask & %s;", guard(t));
-    sg_ptx_line(t, "if (taken && taken != mask) { sg_park(&flow, %u, taken); mask &= ~taken; }", t->pieces[target].order);
+    sg_ptx_line(t, "if (taken && taken != mask) { sg_park(&flow, %u, taken); mask &= ~taken; }",
+                t->pieces[target].order);
     sg_ptx_line(t, "else if (taken)");
     write_go(t, target);
     sg_ptx_line(t, "}");
@@ -252,7 +262,8 @@ static void write_indexed_branch(sg_ptx_translator_t *t, uint32_t after)
     sg_ptx_line(t, "};");
     sg_ptx_line(t, "const uint32_t m = mask & %s;", t->insn->guarded ? guard(t) : "mask");
     sg_ptx_line(t, "const sg_l32 index = {%s};", sg_ptx_value(t, 0, 32));
-    sg_ptx_line(t, "SG_FOR_LANES (i, m) sg_park(&flow, targets[index.u[i] < %u ? index.u[i] : 0], 1u << i);", table->count);
+    sg_ptx_line(t, "SG_FOR_LANES (i, m) sg_park(&flow, targets[index.u[i] < %u ? index.u[i] : 0], 1u << i);",
+                table->count);
     if (t->insn->guarded)
         sg_ptx_line(t, "sg_park(&flow, %u, mask & ~m);", t->pieces[after].order);
     sg_ptx_line(t, "goto dispatch;");
@@ -300,8 +311,8 @@ static void write_call(sg_ptx_translator_t *t)
         sg_ptx_line(t, "uint8_t a%u[%" PRIu64 "] __attribute__((aligned(64)));", i, 32 * as->bytes);
         sg_ptx_line(t, "given[%u] = a%u;", i, i);
         if (i >= returns)
-            sg_ptx_line(t, "sg_own_store%u(%s, a%u, %" PRIu64 ", %s);", sg_ptx_type_bits(as->type), t->mask, i, as->bytes,
-                        sg_ptx_value_of(t, operand, sg_ptx_width(as->type)));
+            sg_ptx_line(t, "sg_own_store%u(%s, a%u, %" PRIu64 ", %s);", sg_ptx_type_bits(as->type), t->mask,
+                        i, as->bytes, sg_ptx_value_of(t, operand, sg_ptx_width(as->type)));
     }
     if (call->callee != NULL) {
         sg_ptx_line(t, "if (%s) %s(w, %s, given);", t->mask, sg_ptx_function_name(t, call->callee), t->mask);
@@ -317,8 +328,9 @@ static void write_call(sg_ptx_translator_t *t)
     for (uint32_t i = 0; i < returns; i++)
         if (call->returns[i].kind == SG_PTX_REGISTER) {
             const sg_ptx_variable_t *as = prototype->returns[i];
-            sg_ptx_result(t, &call->returns[i], sg_ptx_width(as->type), sg_ptx_is_signed(as->type),
-                          sg_ptx_text(t, "sg_own_load%u(a%u, %" PRIu64 ")", sg_ptx_type_bits(as->type), i, as->bytes));
+            sg_ptx_result(
+                t, &call->returns[i], sg_ptx_width(as->type), sg_ptx_is_signed(as->type),
+                sg_ptx_text(t, "sg_own_load%u(a%u, %" PRIu64 ")", sg_ptx_type_bits(as->type), i, as->bytes));
         }
     sg_ptx_line(t, "}");
     sg_ptx_line(t, "mask = sg_returned(&flow, mask);");
@@ -433,7 +445,8 @@ static void write_variables(sg_ptx_translator_t *t)
     for (uint32_t i = 0; i < t->function->variable_count; i++) {
         const sg_ptx_variable_t *v = t->function->variables[i];
         if (v->space == SG_PTX_SPACE_LOCAL || v->space == SG_PTX_SPACE_PARAM)
-            sg_ptx_line(t, "uint8_t v%u[%" PRIu64 "] __attribute__((aligned(64)));", i, 32 * (v->bytes ? v->bytes : 1));
+            sg_ptx_line(t, "uint8_t v%u[%" PRIu64 "] __attribute__((aligned(64)));", i,
+                        32 * (v->bytes ? v->bytes : 1));
     }
 }
 
@@ -460,8 +473,8 @@ void sg_ptx_write_body(sg_ptx_translator_t *t)
         for (uint32_t p = 0; p < n; p++)
             if (t->pieces[p].meets) {
                 const sg_ptx_insn_t *insn = &t->function->insns[t->pieces[p].first];
-                sg_ptx_line(t, "[%u] = \"%s (line %u of the PTX)\",", t->pieces[p].order, sg_ptx_opcode_text(insn->opcode),
-                            insn->line);
+                sg_ptx_line(t, "[%u] = \"%s (line %u of the PTX)\",", t->pieces[p].order,
+                            sg_ptx_opcode_text(insn->opcode), insn->line);
             }
         sg_ptx_line(t, "};");
     }

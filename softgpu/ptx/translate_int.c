@@ -32,12 +32,14 @@ static bool is_pair(sg_ptx_type_t type)
 /* In halves of 16 bits. */
 static const char *paired(sg_ptx_translator_t *t, const char *function, const char *a, const char *b)
 {
-    return sg_ptx_text(t, "sg_pair16(%s(sg_u16_of_u32(%s), sg_u16_of_u32(%s)), %s(sg_high16(%s), sg_high16(%s)))", function, a, b,
-                       function, a, b);
+    return sg_ptx_text(
+        t, "sg_pair16(%s(sg_u16_of_u32(%s), sg_u16_of_u32(%s)), %s(sg_high16(%s), sg_high16(%s)))", function,
+        a, b, function, a, b);
 }
 
 /* The sum or difference, with the carry that the condition code has if `with`; `out`: it gets the new one. */
-static void put_carried(sg_ptx_translator_t *t, const char *name, const char *a, const char *b, bool with, bool out)
+static void put_carried(sg_ptx_translator_t *t, const char *name, const char *a, const char *b, bool with,
+                        bool out)
 {
     const uint32_t bits = bits_of(t);
     sg_ptx_line(t, "{");
@@ -53,7 +55,8 @@ static void add_or_sub(sg_ptx_translator_t *t)
 {
     const uint16_t op = t->insn->opcode;
     const char *name = op == SG_PTX_OP_ADD || op == SG_PTX_OP_ADDC ? "add" : "sub";
-    const bool with = op == SG_PTX_OP_ADDC || op == SG_PTX_OP_SUBC, out = sg_ptx_has(t, SG_PTX_KIND_CARRY) != 0;
+    const bool with = op == SG_PTX_OP_ADDC || op == SG_PTX_OP_SUBC,
+               out = sg_ptx_has(t, SG_PTX_KIND_CARRY) != 0;
     const char *a = value(t, 1), *b = value(t, 2);
     if (with || out)
         put_carried(t, name, a, b, with, out);
@@ -93,14 +96,16 @@ static void mad(sg_ptx_translator_t *t)
     if (with || out)
         put_carried(t, "add", product(t), c, with, out);
     else
-        sg_ptx_result(t, &t->insn->operands[0], bits, sg_ptx_is_signed(type_of(t)),
-                      sg_ptx_text(t, sg_ptx_has(t, SG_PTX_KIND_SAT) ? "sg_add_sat_s%u(%s, %s)" : "sg_add_b%u(%s, %s)", bits,
-                                  product(t), c));
+        sg_ptx_result(
+            t, &t->insn->operands[0], bits, sg_ptx_is_signed(type_of(t)),
+            sg_ptx_text(t, sg_ptx_has(t, SG_PTX_KIND_SAT) ? "sg_add_sat_s%u(%s, %s)" : "sg_add_b%u(%s, %s)",
+                        bits, product(t), c));
 }
 
 static const char *product24(sg_ptx_translator_t *t)
 {
-    return sg_ptx_text(t, "sg_mul24_%s_%c32(%s, %s)", sg_ptx_has(t, SG_PTX_KIND_WIDTH) == SG_PTX_WIDTH_LO ? "lo" : "hi",
+    return sg_ptx_text(t, "sg_mul24_%s_%c32(%s, %s)",
+                       sg_ptx_has(t, SG_PTX_KIND_WIDTH) == SG_PTX_WIDTH_LO ? "lo" : "hi",
                        sg_ptx_sign_letter(type_of(t)), value(t, 1), value(t, 2));
 }
 
@@ -111,8 +116,8 @@ static void mul24(sg_ptx_translator_t *t)
 
 static void mad24(sg_ptx_translator_t *t)
 {
-    put(t, sg_ptx_text(t, sg_ptx_has(t, SG_PTX_KIND_SAT) ? "sg_add_sat_s32(%s, %s)" : "sg_add_b32(%s, %s)", product24(t),
-                       value(t, 3)));
+    put(t, sg_ptx_text(t, sg_ptx_has(t, SG_PTX_KIND_SAT) ? "sg_add_sat_s32(%s, %s)" : "sg_add_b32(%s, %s)",
+                       product24(t), value(t, 3)));
 }
 
 static const char *lower_opcode(const sg_ptx_translator_t *t)
@@ -123,14 +128,14 @@ static const char *lower_opcode(const sg_ptx_translator_t *t)
 /* div, rem: d, a, b by the type's sign. */
 static void by_sign(sg_ptx_translator_t *t)
 {
-    put(t, sg_ptx_text(t, "sg_%s_%c%u(%s, %s)", lower_opcode(t), sg_ptx_sign_letter(type_of(t)), bits_of(t), value(t, 1),
-                       value(t, 2)));
+    put(t, sg_ptx_text(t, "sg_%s_%c%u(%s, %s)", lower_opcode(t), sg_ptx_sign_letter(type_of(t)), bits_of(t),
+                       value(t, 1), value(t, 2)));
 }
 
 static void sad(sg_ptx_translator_t *t)
 {
-    put(t, sg_ptx_text(t, "sg_sad_%c%u(%s, %s, %s)", sg_ptx_sign_letter(type_of(t)), bits_of(t), value(t, 1), value(t, 2),
-                       value(t, 3)));
+    put(t, sg_ptx_text(t, "sg_sad_%c%u(%s, %s, %s)", sg_ptx_sign_letter(type_of(t)), bits_of(t), value(t, 1),
+                       value(t, 2), value(t, 3)));
 }
 
 static void min_or_max(sg_ptx_translator_t *t)
@@ -143,7 +148,8 @@ static void min_or_max(sg_ptx_translator_t *t)
     const bool relu = sg_ptx_has(t, SG_PTX_KIND_RELU) != 0;
     const char *d = pair ? paired(t, function, a, b) : sg_ptx_text(t, "%s(%s, %s)", function, a, b);
     if (relu)
-        d = pair ? paired(t, "sg_max_s16", d, "sg_all32(0)") : sg_ptx_text(t, "sg_max_s32(%s, sg_all32(0))", d);
+        d = pair ? paired(t, "sg_max_s16", d, "sg_all32(0)")
+                 : sg_ptx_text(t, "sg_max_s32(%s, sg_all32(0))", d);
     put(t, d);
 }
 
@@ -156,13 +162,15 @@ static void abs_or_neg(sg_ptx_translator_t *t)
 /* popc, clz: 32 bits of any. */
 static void count(sg_ptx_translator_t *t)
 {
-    sg_ptx_result(t, &t->insn->operands[0], 32, false, sg_ptx_text(t, "sg_%s_b%u(%s)", lower_opcode(t), bits_of(t), value(t, 1)));
+    sg_ptx_result(t, &t->insn->operands[0], 32, false,
+                  sg_ptx_text(t, "sg_%s_b%u(%s)", lower_opcode(t), bits_of(t), value(t, 1)));
 }
 
 static void bfind(sg_ptx_translator_t *t)
 {
     sg_ptx_result(t, &t->insn->operands[0], 32, false,
-                  sg_ptx_text(t, "sg_bfind_%s%c%u(%s)", sg_ptx_has(t, SG_PTX_KIND_SHIFTAMT) ? "shiftamt_" : "",
+                  sg_ptx_text(t, "sg_bfind_%s%c%u(%s)",
+                              sg_ptx_has(t, SG_PTX_KIND_SHIFTAMT) ? "shiftamt_" : "",
                               sg_ptx_sign_letter(type_of(t)), bits_of(t), value(t, 1)));
 }
 
@@ -179,8 +187,8 @@ static void bfe(sg_ptx_translator_t *t)
 
 static void bfi(sg_ptx_translator_t *t)
 {
-    put(t, sg_ptx_text(t, "sg_bfi_b%u(%s, %s, %s, %s)", bits_of(t), value(t, 1), value(t, 2), sg_ptx_value(t, 3, 32),
-                       sg_ptx_value(t, 4, 32)));
+    put(t, sg_ptx_text(t, "sg_bfi_b%u(%s, %s, %s, %s)", bits_of(t), value(t, 1), value(t, 2),
+                       sg_ptx_value(t, 3, 32), sg_ptx_value(t, 4, 32)));
 }
 
 static const char *beyond(const sg_ptx_translator_t *t)
@@ -195,7 +203,8 @@ static void bmsk(sg_ptx_translator_t *t)
 
 static void szext(sg_ptx_translator_t *t)
 {
-    put(t, sg_ptx_text(t, "sg_szext_%s_%c32(%s, %s)", beyond(t), sg_ptx_sign_letter(type_of(t)), value(t, 1), value(t, 2)));
+    put(t, sg_ptx_text(t, "sg_szext_%s_%c32(%s, %s)", beyond(t), sg_ptx_sign_letter(type_of(t)), value(t, 1),
+                       value(t, 2)));
 }
 
 static void fns(sg_ptx_translator_t *t)
@@ -205,11 +214,11 @@ static void fns(sg_ptx_translator_t *t)
 
 static void dot(sg_ptx_translator_t *t)
 {
-    const char *half = t->insn->opcode == SG_PTX_OP_DP4A                         ? "dp4a"
+    const char *half = t->insn->opcode == SG_PTX_OP_DP4A                     ? "dp4a"
                        : sg_ptx_has(t, SG_PTX_KIND_WIDTH) == SG_PTX_WIDTH_LO ? "dp2a_lo"
                                                                              : "dp2a_hi";
-    put(t, sg_ptx_text(t, "sg_%s_%s_%s(%s, %s, %s)", half, sg_ptx_type_text(t->insn->type[0]), sg_ptx_type_text(t->insn->type[1]),
-                       value(t, 1), value(t, 2), value(t, 3)));
+    put(t, sg_ptx_text(t, "sg_%s_%s_%s(%s, %s, %s)", half, sg_ptx_type_text(t->insn->type[0]),
+                       sg_ptx_type_text(t->insn->type[1]), value(t, 1), value(t, 2), value(t, 3)));
 }
 
 static void logic(sg_ptx_translator_t *t)
@@ -237,8 +246,8 @@ static void lop3(sg_ptx_translator_t *t)
     const bool with = sg_ptx_has(t, SG_PTX_KIND_BOOL) != 0;
     const uint32_t at = with ? 2 : 1;
     sg_ptx_line(t, "{");
-    sg_ptx_line(t, "const sg_v32 x = sg_lop3(%s, %s, %s, %uu);", value(t, at), value(t, at + 1), value(t, at + 2),
-                (unsigned)(t->insn->operands[at + 3].bits & 255));
+    sg_ptx_line(t, "const sg_v32 x = sg_lop3(%s, %s, %s, %uu);", value(t, at), value(t, at + 1),
+                value(t, at + 2), (unsigned)(t->insn->operands[at + 3].bits & 255));
     if (with)
         sg_ptx_line(t, "const uint32_t q = %s;", sg_ptx_mask_of(t, at + 4));
     put(t, "x");
@@ -251,23 +260,24 @@ static void lop3(sg_ptx_translator_t *t)
 
 static void shift(sg_ptx_translator_t *t)
 {
-    const char *name = t->insn->opcode == SG_PTX_OP_SHL     ? "shl"
-                       : sg_ptx_is_signed(type_of(t)) ? "shr_s"
-                                                      : "shr_u";
+    const char *name = t->insn->opcode == SG_PTX_OP_SHL ? "shl"
+                       : sg_ptx_is_signed(type_of(t))   ? "shr_s"
+                                                        : "shr_u";
     put(t, sg_ptx_text(t, "sg_%s%u(%s, %s)", name, bits_of(t), value(t, 1), sg_ptx_value(t, 2, 32)));
 }
 
 static void shf(sg_ptx_translator_t *t)
 {
-    put(t, sg_ptx_text(t, "sg_shf_%s_%s(%s, %s, %s)", sg_ptx_has(t, SG_PTX_KIND_DIRECTION) == SG_PTX_LEFT ? "l" : "r", beyond(t),
+    put(t, sg_ptx_text(t, "sg_shf_%s_%s(%s, %s, %s)",
+                       sg_ptx_has(t, SG_PTX_KIND_DIRECTION) == SG_PTX_LEFT ? "l" : "r", beyond(t),
                        value(t, 1), value(t, 2), value(t, 3)));
 }
 
 static void prmt(sg_ptx_translator_t *t)
 {
     const sg_ptx_modifier_t mode = sg_ptx_has(t, SG_PTX_KIND_PERMUTE);
-    put(t, sg_ptx_text(t, "sg_prmt%s%s(%s, %s, %s)", mode ? "_" : "", mode ? sg_ptx_modifier_text(mode) : "", value(t, 1),
-                       value(t, 2), value(t, 3)));
+    put(t, sg_ptx_text(t, "sg_prmt%s%s(%s, %s, %s)", mode ? "_" : "", mode ? sg_ptx_modifier_text(mode) : "",
+                       value(t, 1), value(t, 2), value(t, 3)));
 }
 
 /* ---- comparisons ---- */
@@ -276,9 +286,11 @@ static const char *compared(sg_ptx_translator_t *t, sg_ptx_type_t type, const ch
 {
     const sg_ptx_modifier_t how = sg_ptx_has(t, SG_PTX_KIND_COMPARE);
     const bool is_float = sg_ptx_is_float(type);
-    const bool is_unsigned = how == SG_PTX_CMP_LO || how == SG_PTX_CMP_LS || how == SG_PTX_CMP_HI || how == SG_PTX_CMP_HS;
+    const bool is_unsigned =
+        how == SG_PTX_CMP_LO || how == SG_PTX_CMP_LS || how == SG_PTX_CMP_HI || how == SG_PTX_CMP_HS;
     const char *suffix = is_float ? sg_ptx_type_text(type)
-                                  : sg_ptx_text(t, "%c%u", is_unsigned ? 'u' : sg_ptx_sign_letter(type), sg_ptx_type_bits(type));
+                                  : sg_ptx_text(t, "%c%u", is_unsigned ? 'u' : sg_ptx_sign_letter(type),
+                                                sg_ptx_type_bits(type));
     const char *nan = is_float ? sg_ptx_text(t, "sg_nan_%s(%s, %s)", suffix, a, b) : NULL;
     switch (how) {
     case SG_PTX_CMP_EQ:
@@ -321,7 +333,9 @@ static const char *compared(sg_ptx_translator_t *t, sg_ptx_type_t type, const ch
 
 static const char *flushed(sg_ptx_translator_t *t, sg_ptx_type_t type, const char *text)
 {
-    return sg_ptx_has(t, SG_PTX_KIND_FTZ) ? sg_ptx_text(t, "sg_ftz_%s(%s)", type == SG_PTX_F32 ? "f32" : "f16", text) : text;
+    return sg_ptx_has(t, SG_PTX_KIND_FTZ)
+               ? sg_ptx_text(t, "sg_ftz_%s(%s)", type == SG_PTX_F32 ? "f32" : "f16", text)
+               : text;
 }
 
 /* `x` joined with the predicate operand, if there is a bool modifier. */
@@ -356,7 +370,8 @@ static void setp(sg_ptx_translator_t *t)
                     compared(t, one, flushed(t, one, sg_ptx_text(t, "sg_high16(%s)", a)),
                              flushed(t, one, sg_ptx_text(t, "sg_high16(%s)", b))));
     } else {
-        sg_ptx_line(t, "const uint32_t p = %s, q = ~p;", compared(t, type, flushed(t, type, a), flushed(t, type, b)));
+        sg_ptx_line(t, "const uint32_t p = %s, q = ~p;",
+                    compared(t, type, flushed(t, type, a), flushed(t, type, b)));
     }
     const bool with = sg_ptx_has(t, SG_PTX_KIND_BOOL) != 0;
     sg_ptx_line(t, "const uint32_t c = %s; (void)q; (void)c;", with ? sg_ptx_mask_of(t, at + 2) : "0");
@@ -394,9 +409,13 @@ static void set(sg_ptx_translator_t *t)
         const char *yes = to == type ? truth(to) : "sg_all16(0xffff)", *half[2];
         for (int h = 0; h < 2; h++) {
             const char *part = h ? "sg_high16" : "sg_u16_of_u32";
-            half[h] = joined(t, compared(t, one, flushed(t, one, sg_ptx_text(t, "%s(%s)", part, a)), flushed(t, one, sg_ptx_text(t, "%s(%s)", part, b))), c);
+            half[h] = joined(t,
+                             compared(t, one, flushed(t, one, sg_ptx_text(t, "%s(%s)", part, a)),
+                                      flushed(t, one, sg_ptx_text(t, "%s(%s)", part, b))),
+                             c);
         }
-        put(t, sg_ptx_text(t, "sg_pair16(sg_set16(%s, %s, sg_all16(0)), sg_set16(%s, %s, sg_all16(0)))", half[0], yes, half[1], yes));
+        put(t, sg_ptx_text(t, "sg_pair16(sg_set16(%s, %s, sg_all16(0)), sg_set16(%s, %s, sg_all16(0)))",
+                           half[0], yes, half[1], yes));
         return;
     }
     const char *p = joined(t, compared(t, type, flushed(t, type, a), flushed(t, type, b)), c);
@@ -405,7 +424,8 @@ static void set(sg_ptx_translator_t *t)
 
 static void selp(sg_ptx_translator_t *t)
 {
-    put(t, sg_ptx_text(t, "sg_set%u(%s, %s, %s)", bits_of(t), sg_ptx_mask_of(t, 3), value(t, 1), value(t, 2)));
+    put(t,
+        sg_ptx_text(t, "sg_set%u(%s, %s, %s)", bits_of(t), sg_ptx_mask_of(t, 3), value(t, 1), value(t, 2)));
 }
 
 static void slct(sg_ptx_translator_t *t)
@@ -414,8 +434,8 @@ static void slct(sg_ptx_translator_t *t)
     const char *c = sg_ptx_value(t, 3, 32);
     if (is_float)
         c = flushed(t, SG_PTX_F32, c);
-    put(t, sg_ptx_text(t, "sg_set%u(sg_le_%s(sg_all32(0), %s), %s, %s)", bits_of(t), is_float ? "f32" : "s32", c, value(t, 1),
-                       value(t, 2)));
+    put(t, sg_ptx_text(t, "sg_set%u(sg_le_%s(sg_all32(0), %s), %s, %s)", bits_of(t), is_float ? "f32" : "s32",
+                       c, value(t, 1), value(t, 2)));
 }
 
 /* ---- moves ---- */
@@ -480,7 +500,8 @@ static void mov(sg_ptx_translator_t *t)
 static bool in_shared(const sg_ptx_translator_t *t)
 {
     const sg_ptx_modifier_t space = sg_ptx_has(t, SG_PTX_KIND_SPACE);
-    return space == SG_PTX_SPACE_SHARED || space == SG_PTX_SPACE_SHARED_CTA || space == SG_PTX_SPACE_SHARED_CLUSTER;
+    return space == SG_PTX_SPACE_SHARED || space == SG_PTX_SPACE_SHARED_CTA ||
+           space == SG_PTX_SPACE_SHARED_CLUSTER;
 }
 
 /* Addresses in other spaces are generic ones. */
@@ -490,20 +511,23 @@ static void cvta(sg_ptx_translator_t *t)
         sg_ptx_refuse(t, "generic addresses of 32 bits");
     const char *from = value(t, 1);
     if (in_shared(t))
-        from = sg_ptx_has(t, SG_PTX_KIND_TO) ? sg_ptx_text(t, "sg_sub_b64(%s, sg_all64(sg_address(w->shared)))", from)
-                                             : sg_ptx_text(t, "sg_shared64(w, %s)", from);
+        from = sg_ptx_has(t, SG_PTX_KIND_TO)
+                   ? sg_ptx_text(t, "sg_sub_b64(%s, sg_all64(sg_address(w->shared)))", from)
+                   : sg_ptx_text(t, "sg_shared64(w, %s)", from);
     put(t, from);
 }
 
 static void isspacep(sg_ptx_translator_t *t)
 {
     const char *at = sg_ptx_value(t, 1, 64), *d = NULL;
-    const char *shared = sg_ptx_text(t, "sg_between(%s, sg_address(w->shared), %llu + (uint64_t)SOFTGPU_DYNAMIC_SHARED_BYTES)", at,
-                                     (unsigned long long)t->dynamic);
+    const char *shared =
+        sg_ptx_text(t, "sg_between(%s, sg_address(w->shared), %llu + (uint64_t)SOFTGPU_DYNAMIC_SHARED_BYTES)",
+                    at, (unsigned long long)t->dynamic);
     const char *constant = "0u";
     for (uint32_t i = 0; i < t->global_count; i++)
         if (t->globals[i].variable->space == SG_PTX_SPACE_CONST)
-            constant = sg_ptx_text(t, "%s | sg_between(%s, sg_address(&variables.g%u), sizeof variables.g%u)", constant, at, i, i);
+            constant = sg_ptx_text(t, "%s | sg_between(%s, sg_address(&variables.g%u), sizeof variables.g%u)",
+                                   constant, at, i, i);
     const char *parameter = sg_ptx_text(t, "sg_between(%s, sg_address(w->params), 4096)", at);
     switch (sg_ptx_has(t, SG_PTX_KIND_SPACE)) {
     case SG_PTX_SPACE_LOCAL:

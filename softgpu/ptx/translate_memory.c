@@ -52,11 +52,11 @@ static void load_parameter(sg_ptx_translator_t *t, sg_ptx_type_t type, uint32_t 
         sg_ptx_refuse(t, "a parameter of 128 bits");
     for (uint32_t i = 0; i < count; i++) {
         const uint64_t offset = (uint64_t)from->offset + i * bits / 8;
-        const char *text =
-            t->function->entry && argument != UINT32_MAX
-                ? sg_ptx_text(t, "sg_param%u(w, %" PRIu64 ")", bits, sg_ptx_param_offset(t->function, argument) + offset)
-                : sg_ptx_text(t, "sg_own_load%u(%s + %" PRIu64 ", %" PRIu64 ")", bits, sg_ptx_own(t, from->variable), offset,
-                              from->variable->bytes);
+        const char *text = t->function->entry && argument != UINT32_MAX
+                               ? sg_ptx_text(t, "sg_param%u(w, %" PRIu64 ")", bits,
+                                             sg_ptx_param_offset(t->function, argument) + offset)
+                               : sg_ptx_text(t, "sg_own_load%u(%s + %" PRIu64 ", %" PRIu64 ")", bits,
+                                             sg_ptx_own(t, from->variable), offset, from->variable->bytes);
         put(t, part(&t->insn->operands[0], i), type, text);
     }
 }
@@ -87,7 +87,8 @@ static void load(sg_ptx_translator_t *t)
         for (uint32_t i = 0; i < count; i++)
             put(t, part(to, i), type, sg_ptx_text(t, "q[%u]", i));
     } else if (count > 1) {
-        sg_ptx_line(t, "sg_v%u q[%u]; sg_load_vector%u(w, %s, at, %u, q);", sg_ptx_width(type), count, bits, t->mask, count);
+        sg_ptx_line(t, "sg_v%u q[%u]; sg_load_vector%u(w, %s, at, %u, q);", sg_ptx_width(type), count, bits,
+                    t->mask, count);
         for (uint32_t i = 0; i < count; i++)
             put(t, part(to, i), type, sg_ptx_text(t, "q[%u]", i));
     } else {
@@ -103,8 +104,8 @@ static void store_parameter(sg_ptx_translator_t *t, sg_ptx_type_t type, uint32_t
     if (bits == 128 || (t->function->entry && sg_ptx_argument(t->function, to->variable) != UINT32_MAX))
         sg_ptx_refuse(t, "this parameter");
     for (uint32_t i = 0; i < count; i++)
-        sg_ptx_line(t, "sg_own_store%u(%s, %s + %" PRIu64 ", %" PRIu64 ", %s);", bits, t->mask, sg_ptx_own(t, to->variable),
-                    (uint64_t)to->offset + i * bits / 8, to->variable->bytes,
+        sg_ptx_line(t, "sg_own_store%u(%s, %s + %" PRIu64 ", %" PRIu64 ", %s);", bits, t->mask,
+                    sg_ptx_own(t, to->variable), (uint64_t)to->offset + i * bits / 8, to->variable->bytes,
                     sg_ptx_value_of(t, part(&t->insn->operands[1], i), sg_ptx_width(type)));
 }
 
@@ -133,7 +134,8 @@ static void store(sg_ptx_translator_t *t)
         if (ordered(t)) {
             sg_ptx_line(t, "sg_aligned(w, %s, at, %u);", t->mask, count * bits / 8);
             for (uint32_t i = 0; i < count; i++)
-                sg_ptx_line(t, "sg_store_atomic%u(w, %s, sg_at(at, %u), q[%u]);", bits, t->mask, i * bits / 8, i);
+                sg_ptx_line(t, "sg_store_atomic%u(w, %s, sg_at(at, %u), q[%u]);", bits, t->mask, i * bits / 8,
+                            i);
         } else {
             sg_ptx_line(t, "sg_store_vector%u(w, %s, at, %u, q);", bits, t->mask, count);
         }
@@ -165,8 +167,12 @@ static const char *atomic_name(sg_ptx_translator_t *t, sg_ptx_type_t type)
             sg_ptx_refuse(t, "this operation on floats");
         return sg_ptx_text(t, "add_%s", sg_ptx_type_text(type));
     }
-    const bool by_sign = op == SG_PTX_DO_MIN || op == SG_PTX_DO_MAX, by_type = op == SG_PTX_DO_INC || op == SG_PTX_DO_DEC;
-    return sg_ptx_text(t, "%s_%c%u", sg_ptx_modifier_text(op), by_sign ? sg_ptx_sign_letter(type) : by_type ? 'u' : 'b',
+    const bool by_sign = op == SG_PTX_DO_MIN || op == SG_PTX_DO_MAX,
+               by_type = op == SG_PTX_DO_INC || op == SG_PTX_DO_DEC;
+    return sg_ptx_text(t, "%s_%c%u", sg_ptx_modifier_text(op),
+                       by_sign   ? sg_ptx_sign_letter(type)
+                       : by_type ? 'u'
+                                 : 'b',
                        sg_ptx_type_bits(type));
 }
 
@@ -181,11 +187,13 @@ static void atomic(sg_ptx_translator_t *t)
         sg_ptx_refuse(t, "128 bits");
     const char *name = atomic_name(t, type);
     sg_ptx_line(t, "{");
-    sg_ptx_line(t, "const sg_v64 at = %s;", sg_ptx_address(t, &t->insn->operands[at], sg_ptx_has(t, SG_PTX_KIND_SPACE)));
+    sg_ptx_line(t, "const sg_v64 at = %s;",
+                sg_ptx_address(t, &t->insn->operands[at], sg_ptx_has(t, SG_PTX_KIND_SPACE)));
     sg_ptx_line(t, "sg_v%u q[%u];", bits, count);
     for (uint32_t i = 0; i < count; i++)
         sg_ptx_line(t, "q[%u] = sg_atom_%s(w, %s, sg_at(at, %u), %s%s%s);", i, name, t->mask, i * bits / 8,
-                    sg_ptx_value_of(t, part(value, i), bits), cas ? ", " : "", cas ? sg_ptx_value(t, at + 2, bits) : "");
+                    sg_ptx_value_of(t, part(value, i), bits), cas ? ", " : "",
+                    cas ? sg_ptx_value(t, at + 2, bits) : "");
     sg_ptx_line(t, "(void)q;");
     for (uint32_t i = 0; old && i < count; i++)
         sg_ptx_result(t, part(&t->insn->operands[0], i), bits, false, sg_ptx_text(t, "q[%u]", i));

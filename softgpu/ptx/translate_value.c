@@ -79,16 +79,16 @@ static const char *variable_address(sg_ptx_translator_t *t, const sg_ptx_variabl
     if (placed != NULL && variable->space == SG_PTX_SPACE_SHARED)
         return sg_ptx_text(t, "sg_all64(UINT64_C(%" PRIu64 "))", placed->offset + (uint64_t)offset);
     if (placed != NULL)
-        return sg_ptx_text(t, "sg_all64(sg_address(&variables.g%" PRIu64 ") + UINT64_C(%" PRIu64 "))", placed->offset,
-                           (uint64_t)offset);
+        return sg_ptx_text(t, "sg_all64(sg_address(&variables.g%" PRIu64 ") + UINT64_C(%" PRIu64 "))",
+                           placed->offset, (uint64_t)offset);
     uint32_t argument = sg_ptx_argument(t->function, variable);
     if (t->function->entry && argument != UINT32_MAX)
         return sg_ptx_text(t, "sg_all64(sg_address(w->params) + UINT64_C(%" PRIu64 "))",
                            sg_ptx_param_offset(t->function, argument) + (uint64_t)offset);
     if (variable->linkage == SG_PTX_EXTERN)
         sg_ptx_refuse(t, "'%s' is declared, but not here", variable->name);
-    return sg_ptx_text(t, "sg_at(sg_own(%s, %" PRIu64 "), UINT64_C(%" PRIu64 "))", sg_ptx_own(t, variable), variable->bytes,
-                       (uint64_t)offset);
+    return sg_ptx_text(t, "sg_at(sg_own(%s, %" PRIu64 "), UINT64_C(%" PRIu64 "))", sg_ptx_own(t, variable),
+                       variable->bytes, (uint64_t)offset);
 }
 
 static const char *special(sg_ptx_translator_t *t, uint32_t number)
@@ -102,7 +102,8 @@ static const char *special(sg_ptx_translator_t *t, uint32_t number)
         return sg_ptx_text(t, "sg_all32(w->block[%u])", number - SG_PTX_SPECIAL_CTAID);
     if (number <= SG_PTX_SPECIAL_NCTAID_LAST)
         return sg_ptx_text(t, "sg_all32(w->launch->grid[%u])", number - SG_PTX_SPECIAL_NCTAID);
-    if (number >= SG_PTX_SPECIAL_CLUSTERID && number <= SG_PTX_SPECIAL_CLUSTERID_LAST) /* a block is a cluster */
+    if (number >= SG_PTX_SPECIAL_CLUSTERID &&
+        number <= SG_PTX_SPECIAL_CLUSTERID_LAST) /* a block is a cluster */
         return sg_ptx_text(t, "sg_all32(w->block[%u])", number - SG_PTX_SPECIAL_CLUSTERID);
     if (number >= SG_PTX_SPECIAL_NCLUSTERID && number <= SG_PTX_SPECIAL_NCLUSTERID_LAST)
         return sg_ptx_text(t, "sg_all32(w->launch->grid[%u])", number - SG_PTX_SPECIAL_NCLUSTERID);
@@ -186,8 +187,10 @@ const char *sg_ptx_value_of(sg_ptx_translator_t *t, const sg_ptx_operand_t *oper
     case SG_PTX_SYMBOL: {
         const sg_ptx_variable_t *variable = operand->variable;
         if (operand->function != NULL)
-            return cut(t, sg_ptx_text(t, "sg_all64((uint64_t)(uintptr_t)%s)", sg_ptx_function_name(t, operand->function)), 64,
-                       bits);
+            return cut(t,
+                       sg_ptx_text(t, "sg_all64((uint64_t)(uintptr_t)%s)",
+                                   sg_ptx_function_name(t, operand->function)),
+                       64, bits);
         if (bits < 64 && variable->space != SG_PTX_SPACE_SHARED)
             sg_ptx_refuse(t, "the address of '%s' in %u bits", variable->name, bits);
         return cut(t, variable_address(t, variable, operand->offset), 64, bits);
@@ -213,10 +216,12 @@ const char *sg_ptx_extend(sg_ptx_translator_t *t, const char *text, sg_ptx_type_
     char sign = sg_ptx_sign_letter(from);
     if (sg_ptx_type_bits(from) == 8)
         text = sg_ptx_text(t, "sg_%c8_to_16(%s)", sign, text);
-    return have == bits ? text : sg_ptx_text(t, "sg_u%u_of_%c%u(%s)", bits, have < bits ? sign : 'u', have, text);
+    return have == bits ? text
+                        : sg_ptx_text(t, "sg_u%u_of_%c%u(%s)", bits, have < bits ? sign : 'u', have, text);
 }
 
-void sg_ptx_result(sg_ptx_translator_t *t, const sg_ptx_operand_t *operand, uint32_t bits, bool is_signed, const char *text)
+void sg_ptx_result(sg_ptx_translator_t *t, const sg_ptx_operand_t *operand, uint32_t bits, bool is_signed,
+                   const char *text)
 {
     if (operand->kind == SG_PTX_SINK || operand->kind == SG_PTX_NONE)
         return;
@@ -244,7 +249,8 @@ void sg_ptx_result_mask(sg_ptx_translator_t *t, const sg_ptx_operand_t *operand,
 
 static bool is_shared(sg_ptx_modifier_t space)
 {
-    return space == SG_PTX_SPACE_SHARED || space == SG_PTX_SPACE_SHARED_CTA || space == SG_PTX_SPACE_SHARED_CLUSTER;
+    return space == SG_PTX_SPACE_SHARED || space == SG_PTX_SPACE_SHARED_CTA ||
+           space == SG_PTX_SPACE_SHARED_CLUSTER;
 }
 
 const char *sg_ptx_address(sg_ptx_translator_t *t, const sg_ptx_operand_t *operand, sg_ptx_modifier_t space)
@@ -258,7 +264,8 @@ const char *sg_ptx_address(sg_ptx_translator_t *t, const sg_ptx_operand_t *opera
         bits = sg_ptx_type_bits(operand->type);
         at = sg_ptx_text(t, "r%u", operand->number);
         if (offset)
-            at = sg_ptx_text(t, "sg_add_b%u(%s, sg_all%u((uint%u_t)UINT64_C(%" PRIu64 ")))", bits, at, bits, bits, offset);
+            at = sg_ptx_text(t, "sg_add_b%u(%s, sg_all%u((uint%u_t)UINT64_C(%" PRIu64 ")))", bits, at, bits,
+                             bits, offset);
     } else {
         at = sg_ptx_text(t, "sg_all64(UINT64_C(%" PRIu64 "))", offset);
     }

@@ -11,7 +11,8 @@ static bool is_barrier(uint16_t opcode)
 
 static bool is_matrix(uint16_t opcode)
 {
-    return opcode == SG_PTX_OP_LDMATRIX || opcode == SG_PTX_OP_STMATRIX || opcode == SG_PTX_OP_MOVMATRIX || opcode == SG_PTX_OP_MMA;
+    return opcode == SG_PTX_OP_LDMATRIX || opcode == SG_PTX_OP_STMATRIX || opcode == SG_PTX_OP_MOVMATRIX ||
+           opcode == SG_PTX_OP_MMA;
 }
 
 bool sg_ptx_meets(const sg_ptx_insn_t *insn)
@@ -35,10 +36,10 @@ const char *sg_ptx_members(sg_ptx_translator_t *t)
     const uint16_t opcode = t->insn->opcode;
     if (is_barrier(opcode) || is_matrix(opcode))
         return NULL;
-    const uint32_t at = opcode == SG_PTX_OP_BAR_WARP_SYNC ? 0
-                        : opcode == SG_PTX_OP_SHFL_SYNC   ? 5
-                        : opcode == SG_PTX_OP_REDUX_SYNC  ? 2
-                        : opcode == SG_PTX_OP_VOTE_SYNC   ? 2
+    const uint32_t at = opcode == SG_PTX_OP_BAR_WARP_SYNC    ? 0
+                        : opcode == SG_PTX_OP_SHFL_SYNC      ? 5
+                        : opcode == SG_PTX_OP_REDUX_SYNC     ? 2
+                        : opcode == SG_PTX_OP_VOTE_SYNC      ? 2
                         : opcode == SG_PTX_OP_MATCH_ANY_SYNC ? 2
                         : opcode == SG_PTX_OP_MATCH_ALL_SYNC ? 3
                                                              : 2;
@@ -55,10 +56,11 @@ static void shfl(sg_ptx_translator_t *t)
     sg_ptx_line(t, "{");
     sg_ptx_line(t, "uint32_t p;");
     if (by->kind == SG_PTX_IMMEDIATE && c->kind == SG_PTX_IMMEDIATE && (c->bits & 0x1f1f) == whole)
-        sg_ptx_line(t, "const sg_v32 x = sg_shfl_%s_all(%s, %u, &p);", how, sg_ptx_value(t, 2, 32), (unsigned)(by->bits & 31));
+        sg_ptx_line(t, "const sg_v32 x = sg_shfl_%s_all(%s, %u, &p);", how, sg_ptx_value(t, 2, 32),
+                    (unsigned)(by->bits & 31));
     else
-        sg_ptx_line(t, "const sg_v32 x = sg_shfl_%s(%s, %s, %s, &p);", how, sg_ptx_value(t, 2, 32), sg_ptx_value(t, 3, 32),
-                    sg_ptx_value(t, 4, 32));
+        sg_ptx_line(t, "const sg_v32 x = sg_shfl_%s(%s, %s, %s, &p);", how, sg_ptx_value(t, 2, 32),
+                    sg_ptx_value(t, 3, 32), sg_ptx_value(t, 4, 32));
     sg_ptx_result(t, &t->insn->operands[0], 32, false, "x");
     sg_ptx_result_mask(t, &t->insn->operands[1], "p");
     sg_ptx_line(t, "}");
@@ -66,8 +68,9 @@ static void shfl(sg_ptx_translator_t *t)
 
 static void vote(sg_ptx_translator_t *t)
 {
-    const char *d = sg_ptx_text(t, "sg_vote_%s(%s, %s, %s)", sg_ptx_modifier_text(sg_ptx_has(t, SG_PTX_KIND_VOTE)), t->mask,
-                                sg_ptx_mask_of(t, 1), sg_ptx_value(t, 2, 32));
+    const char *d =
+        sg_ptx_text(t, "sg_vote_%s(%s, %s, %s)", sg_ptx_modifier_text(sg_ptx_has(t, SG_PTX_KIND_VOTE)),
+                    t->mask, sg_ptx_mask_of(t, 1), sg_ptx_value(t, 2, 32));
     if (sg_ptx_has(t, SG_PTX_KIND_VOTE) == SG_PTX_VOTE_BALLOT)
         sg_ptx_result(t, &t->insn->operands[0], 32, false, d);
     else
@@ -78,7 +81,8 @@ static void match_any(sg_ptx_translator_t *t)
 {
     const uint32_t bits = sg_ptx_type_bits(t->insn->type[0]);
     sg_ptx_result(t, &t->insn->operands[0], 32, false,
-                  sg_ptx_text(t, "sg_match_any_b%u(%s, %s, %s)", bits, t->mask, sg_ptx_value(t, 1, bits), sg_ptx_value(t, 2, 32)));
+                  sg_ptx_text(t, "sg_match_any_b%u(%s, %s, %s)", bits, t->mask, sg_ptx_value(t, 1, bits),
+                              sg_ptx_value(t, 2, 32)));
 }
 
 static void match_all(sg_ptx_translator_t *t)
@@ -86,8 +90,8 @@ static void match_all(sg_ptx_translator_t *t)
     const uint32_t bits = sg_ptx_type_bits(t->insn->type[0]);
     sg_ptx_line(t, "{");
     sg_ptx_line(t, "uint32_t p;");
-    sg_ptx_line(t, "const sg_v32 x = sg_match_all_b%u(%s, %s, %s, &p);", bits, t->mask, sg_ptx_value(t, 2, bits),
-                sg_ptx_value(t, 3, 32));
+    sg_ptx_line(t, "const sg_v32 x = sg_match_all_b%u(%s, %s, %s, &p);", bits, t->mask,
+                sg_ptx_value(t, 2, bits), sg_ptx_value(t, 3, 32));
     sg_ptx_result(t, &t->insn->operands[0], 32, false, "x");
     sg_ptx_result_mask(t, &t->insn->operands[1], "p");
     sg_ptx_line(t, "}");
@@ -105,9 +109,10 @@ static void redux(sg_ptx_translator_t *t)
     if (sg_ptx_has(t, SG_PTX_KIND_ABS))
         x = sg_ptx_text(t, "sg_abs_f32(%s)", x);
     sg_ptx_result(t, &t->insn->operands[0], 32, false,
-                  sg_ptx_text(t, "sg_redux_%s%s_%s(%s, %s, %s)", sg_ptx_modifier_text(sg_ptx_has(t, SG_PTX_KIND_OP)),
-                              sg_ptx_has(t, SG_PTX_KIND_NAN) ? "_nan" : "", sg_ptx_type_text(type), t->mask, x,
-                              sg_ptx_value(t, 2, 32)));
+                  sg_ptx_text(t, "sg_redux_%s%s_%s(%s, %s, %s)",
+                              sg_ptx_modifier_text(sg_ptx_has(t, SG_PTX_KIND_OP)),
+                              sg_ptx_has(t, SG_PTX_KIND_NAN) ? "_nan" : "", sg_ptx_type_text(type), t->mask,
+                              x, sg_ptx_value(t, 2, 32)));
 }
 
 static void elect(sg_ptx_translator_t *t)
@@ -152,7 +157,8 @@ static const char *place(sg_ptx_translator_t *t)
         name[n++] = *file;
     }
     name[n] = '\0';
-    return sg_ptx_text(t, "(softgpu_place_t){\"%s\", %u}", name, insn->source_line ? insn->source_line : insn->line);
+    return sg_ptx_text(t, "(softgpu_place_t){\"%s\", %u}", name,
+                       insn->source_line ? insn->source_line : insn->line);
 }
 
 static void sync(sg_ptx_translator_t *t)
@@ -178,7 +184,8 @@ static void red(sg_ptx_translator_t *t)
         sg_ptx_result(t, &t->insn->operands[0], 32, false, "sg_all32(yes)");
     else
         sg_ptx_result_mask(t, &t->insn->operands[0],
-                           sg_ptx_has(t, SG_PTX_KIND_OP) == SG_PTX_DO_AND ? "(yes == lanes ? SG_ALL : 0)" : "(yes ? SG_ALL : 0)");
+                           sg_ptx_has(t, SG_PTX_KIND_OP) == SG_PTX_DO_AND ? "(yes == lanes ? SG_ALL : 0)"
+                                                                          : "(yes ? SG_ALL : 0)");
     sg_ptx_line(t, "}");
 }
 
@@ -256,8 +263,9 @@ static void ldmatrix(sg_ptx_translator_t *t)
     const uint32_t count = parts(to);
     sg_ptx_line(t, "{");
     sg_ptx_line(t, "sg_v32 d[%u];", count);
-    sg_ptx_line(t, "sg_ldmatrix(w, %s, %u, %s, d);", sg_ptx_address(t, &t->insn->operands[1], sg_ptx_has(t, SG_PTX_KIND_SPACE)),
-                count, sg_ptx_has(t, SG_PTX_KIND_TRANSPOSED) ? "true" : "false");
+    sg_ptx_line(t, "sg_ldmatrix(w, %s, %u, %s, d);",
+                sg_ptx_address(t, &t->insn->operands[1], sg_ptx_has(t, SG_PTX_KIND_SPACE)), count,
+                sg_ptx_has(t, SG_PTX_KIND_TRANSPOSED) ? "true" : "false");
     results(t, to, 32);
     sg_ptx_line(t, "}");
 }
@@ -267,14 +275,16 @@ static void stmatrix(sg_ptx_translator_t *t)
     const sg_ptx_operand_t *from = &t->insn->operands[1];
     sg_ptx_line(t, "{");
     list(t, "x", from, 32);
-    sg_ptx_line(t, "sg_stmatrix(w, %s, %u, %s, x);", sg_ptx_address(t, &t->insn->operands[0], sg_ptx_has(t, SG_PTX_KIND_SPACE)),
-                parts(from), sg_ptx_has(t, SG_PTX_KIND_TRANSPOSED) ? "true" : "false");
+    sg_ptx_line(t, "sg_stmatrix(w, %s, %u, %s, x);",
+                sg_ptx_address(t, &t->insn->operands[0], sg_ptx_has(t, SG_PTX_KIND_SPACE)), parts(from),
+                sg_ptx_has(t, SG_PTX_KIND_TRANSPOSED) ? "true" : "false");
     sg_ptx_line(t, "}");
 }
 
 static void movmatrix(sg_ptx_translator_t *t)
 {
-    sg_ptx_result(t, &t->insn->operands[0], 32, false, sg_ptx_text(t, "sg_movmatrix(%s)", sg_ptx_value(t, 1, 32)));
+    sg_ptx_result(t, &t->insn->operands[0], 32, false,
+                  sg_ptx_text(t, "sg_movmatrix(%s)", sg_ptx_value(t, 1, 32)));
 }
 
 static const char *element(sg_ptx_translator_t *t, sg_ptx_type_t type)
@@ -311,7 +321,8 @@ static void mma(sg_ptx_translator_t *t)
         sg_ptx_line(t, "sg_mma_int(%u, %u, %u, %u, %u, x, y, z, d);", m, k, a == SG_PTX_S8, b == SG_PTX_S8,
                     sg_ptx_has(t, SG_PTX_KIND_SATFINITE) != 0);
     else
-        sg_ptx_line(t, "sg_mma_float(%u, %s, %s, %u, x, y, z, d);", k, element(t, a), element(t, b), d == SG_PTX_F16);
+        sg_ptx_line(t, "sg_mma_float(%u, %s, %s, %u, x, y, z, d);", k, element(t, a), element(t, b),
+                    d == SG_PTX_F16);
     results(t, &insn->operands[0], bits);
     sg_ptx_line(t, "}");
 }

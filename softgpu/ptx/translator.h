@@ -45,7 +45,7 @@ typedef struct sg_ptx_translator {
     sg_ptx_error_t *error;
     jmp_buf failed;
     sg_ptx_room_t *rooms; /* owned */
-    char *pool; /* owned: SG_PTX_POOL_BYTES */
+    char *pool;           /* owned: SG_PTX_POOL_BYTES */
     size_t pool_used;
 
     sg_ptx_placed_t *globals, *shared;
@@ -66,8 +66,10 @@ typedef struct sg_ptx_translator {
 } sg_ptx_translator_t;
 
 /* ---- translate.c ---- */
-_Noreturn void sg_ptx_refuse(sg_ptx_translator_t *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-const char *sg_ptx_text(sg_ptx_translator_t *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+_Noreturn void sg_ptx_refuse(sg_ptx_translator_t *t, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+const char *sg_ptx_text(sg_ptx_translator_t *t, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 void sg_ptx_line(sg_ptx_translator_t *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void *sg_ptx_room(sg_ptx_translator_t *t, size_t count, size_t bytes); /* zeros */
 /* A function's name in C. */
@@ -82,15 +84,16 @@ static inline sg_ptx_modifier_t sg_ptx_has(const sg_ptx_translator_t *t, sg_ptx_
     return (sg_ptx_modifier_t)t->insn->modifier[kind];
 }
 bool sg_ptx_is_signed(sg_ptx_type_t type);
-bool sg_ptx_is_float(sg_ptx_type_t type);   /* f16, bf16, f32, f64 */
-uint32_t sg_ptx_width(sg_ptx_type_t type);  /* bits of a value of that type: 16 and up */
+bool sg_ptx_is_float(sg_ptx_type_t type);    /* f16, bf16, f32, f64 */
+uint32_t sg_ptx_width(sg_ptx_type_t type);   /* bits of a value of that type: 16 and up */
 char sg_ptx_sign_letter(sg_ptx_type_t type); /* 's' or 'u' */
 /* Operand i as a value of that size; a predicate as a mask. */
 const char *sg_ptx_value(sg_ptx_translator_t *t, uint32_t i, uint32_t bits);
 const char *sg_ptx_value_of(sg_ptx_translator_t *t, const sg_ptx_operand_t *operand, uint32_t bits);
 const char *sg_ptx_mask_of(sg_ptx_translator_t *t, uint32_t i);
 /* Writes a register: a value of `bits`, extended if the register is wider. */
-void sg_ptx_result(sg_ptx_translator_t *t, const sg_ptx_operand_t *operand, uint32_t bits, bool is_signed, const char *text);
+void sg_ptx_result(sg_ptx_translator_t *t, const sg_ptx_operand_t *operand, uint32_t bits, bool is_signed,
+                   const char *text);
 void sg_ptx_result_mask(sg_ptx_translator_t *t, const sg_ptx_operand_t *operand, const char *text);
 /* A value of the type as one of that many bits: cut, or extended by its sign. */
 const char *sg_ptx_extend(sg_ptx_translator_t *t, const char *text, sg_ptx_type_t from, uint32_t bits);

@@ -105,7 +105,8 @@ SG_INLINE uint32_t sg_first(uint32_t mask)
 {
     return (uint32_t)__builtin_ctz(mask);
 }
-#define SG_FOR_LANES(i, mask) for (uint32_t rest_ = (mask), i; rest_ && (i = sg_first(rest_), true); rest_ &= rest_ - 1)
+#define SG_FOR_LANES(i, mask)                                                                                \
+    for (uint32_t rest_ = (mask), i; rest_ && (i = sg_first(rest_), true); rest_ &= rest_ - 1)
 
 /* ---- masks: `yes` where the mask has a bit, else `no` ---- */
 #ifdef __AVX512BW__
@@ -119,7 +120,8 @@ SG_INLINE sg_v32 sg_set32(uint32_t mask, sg_v32 yes, sg_v32 no)
         {(sg_c32)_mm512_mask_blend_epi32((__mmask16)mask, (__m512i)no.c[0], (__m512i)yes.c[0]),
          (sg_c32)_mm512_mask_blend_epi32((__mmask16)(mask >> 16), (__m512i)no.c[1], (__m512i)yes.c[1])}};
 }
-#define SG_SET64(k) (sg_c64) _mm512_mask_blend_epi64((__mmask8)(mask >> 8 * k), (__m512i)no.c[k], (__m512i)yes.c[k])
+#define SG_SET64(k)                                                                                          \
+    (sg_c64) _mm512_mask_blend_epi64((__mmask8)(mask >> 8 * k), (__m512i)no.c[k], (__m512i)yes.c[k])
 SG_INLINE sg_v64 sg_set64(uint32_t mask, sg_v64 yes, sg_v64 no)
 {
     return (sg_v64){{SG_SET64(0), SG_SET64(1), SG_SET64(2), SG_SET64(3)}};

@@ -142,10 +142,16 @@ SG_SLOW sg_v32 sg_tanh_approx_f32(sg_v32 x) { sg_l32 a = {x}; for (int i = 0; i 
     SG_INLINE uint32_t sg_testp_normal_f##bits(sg_v##bits a) { return sg_testp_finite_f##bits(a) & sg_lt_u##bits(sg_all##bits(mantissa), sg_abs_f##bits(a)); } \
     SG_INLINE uint32_t sg_testp_subnormal_f##bits(sg_v##bits a) { return sg_le_u##bits(sg_abs_f##bits(a), sg_all##bits(mantissa)); }
 SG_TESTP(32, 0x7f800000u, 0x7fffffu) SG_TESTP(64, UINT64_C(0x7ff0000000000000), UINT64_C(0xfffffffffffff))
-// clang-format on
+    // clang-format on
 
-/* ---- numbers of few bits ---- */
-typedef enum sg_round { SG_RN, SG_RZ, SG_RM, SG_RP, SG_RNA } sg_round_t;
+    /* ---- numbers of few bits ---- */
+    typedef enum sg_round {
+        SG_RN,
+        SG_RZ,
+        SG_RM,
+        SG_RP,
+        SG_RNA
+    } sg_round_t;
 
 /* A format: bits of the exponent and of the mantissa (without the leading one); the code of infinity and of a NaN, and of the
  * largest number. e4m3 has no infinity. */
@@ -204,11 +210,10 @@ SG_SLOW uint32_t sg_pack_float(const sg_format_t *format, double x, sg_round_t r
         break;
     }
     /* The mantissa's carry runs into the exponent. */
-    uint64_t code = exponent < 1 - bias
-                        ? kept
-                        : ((uint64_t)(exponent + bias - 1) << format->mantissa) + kept;
+    uint64_t code = exponent < 1 - bias ? kept : ((uint64_t)(exponent + bias - 1) << format->mantissa) + kept;
     if (code > format->largest) {
-        const bool away = round == SG_RN || round == SG_RNA || (round == SG_RM && sign) || (round == SG_RP && !sign);
+        const bool away =
+            round == SG_RN || round == SG_RNA || (round == SG_RM && sign) || (round == SG_RP && !sign);
         code = away ? format->infinity : format->largest;
     }
     return sign | (uint32_t)code;
@@ -226,7 +231,8 @@ SG_INLINE double sg_unpack_float(const sg_format_t *format, uint32_t code)
     else if (exponent == 0)
         x = (double)m * sg_double((uint64_t)(1023 + 1 - bias - format->mantissa) << 52);
     else
-        x = (double)(m | 1u << format->mantissa) * sg_double((uint64_t)(1023 + exponent - bias - format->mantissa) << 52);
+        x = (double)(m | 1u << format->mantissa) *
+            sg_double((uint64_t)(1023 + exponent - bias - format->mantissa) << 52);
     return negative ? -x : x;
 }
 

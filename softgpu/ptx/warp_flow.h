@@ -34,12 +34,12 @@ typedef struct sg_warp {
     const softgpu_launch_t *launch; /* the program's */
     const softgpu_services_t *services;
     const uint8_t *params;
-    char *shared;         /* where the window of shared memory is */
+    char *shared; /* where the window of shared memory is */
     struct sg_barriers *barriers;
-    const char *stack;    /* its upper end */
+    const char *stack; /* its upper end */
     uint32_t static_shared_bytes;
-    uint32_t alive;       /* lanes that have not exited */
-    uint32_t waits;       /* accesses that may wait for others, since others ran */
+    uint32_t alive; /* lanes that have not exited */
+    uint32_t waits; /* accesses that may wait for others, since others ran */
     uint32_t number, warps, threads;
     uint32_t block[3];
     sg_v32 tid[3];
@@ -47,14 +47,14 @@ typedef struct sg_warp {
 
 typedef struct sg_flow {
     uint32_t first;
-    uint32_t mask;               /* sg_dispatch(): of the group that runs */
+    uint32_t mask; /* sg_dispatch(): of the group that runs */
     uint32_t blocks, words;
     uint64_t *waiting, *blocked; /* [words] */
     uint32_t *lanes;             /* [blocks]: there if the bit in `waiting` is set */
     const char *const *names;    /* [blocks]: of operations of the warp */
     sg_warp_t *warp;
-    uint32_t released;           /* lanes that have met others in a bar.warp.sync at another place */
-    uint32_t members[SG_WARP];   /* of lanes that are blocked */
+    uint32_t released;         /* lanes that have met others in a bar.warp.sync at another place */
+    uint32_t members[SG_WARP]; /* of lanes that are blocked */
 } sg_flow_t;
 
 typedef void (*sg_function_t)(sg_warp_t *w, uint32_t mask, uint8_t *const *arguments);
@@ -117,15 +117,16 @@ SG_SLOW void sg_no_group_can_run(sg_flow_t *flow)
             last = b;
             there |= strncmp(flow->names[b], "bar.warp.sync", 13) ? 0 : flow->lanes[b];
         }
-    SG_FOR_LANES (i, there)
-        met |= (uint32_t)!(flow->members[i] & flow->warp->alive & ~there) << i;
+    SG_FOR_LANES(i, there)
+    met |= (uint32_t) !(flow->members[i] & flow->warp->alive & ~there) << i;
     if (met) {
         flow->released |= met;
         sg_unblock(flow);
         return;
     }
     char why[256];
-    snprintf(why, sizeof why, "rule warp-mask: %s: lanes 0x%08x of warp %u wait for lanes that do not come (there are 0x%08x)",
+    snprintf(why, sizeof why,
+             "rule warp-mask: %s: lanes 0x%08x of warp %u wait for lanes that do not come (there are 0x%08x)",
              flow->names[last], flow->lanes[last], flow->warp->number, flow->warp->alive);
     sg_fail(flow->warp, SG_ERROR_LAUNCH, why);
 }
@@ -181,11 +182,12 @@ SG_SLOW uint32_t sg_meet_slow(sg_flow_t *flow, uint32_t block, uint32_t mask, sg
 {
     sg_l32 m = {members};
     uint32_t ready = 0;
-    SG_FOR_LANES (i, mask) {
+    SG_FOR_LANES(i, mask)
+    {
         uint32_t same = 0;
         flow->members[i] = m.u[i];
-        SG_FOR_LANES (k, mask)
-            same |= (uint32_t)(m.u[k] == m.u[i]) << k;
+        SG_FOR_LANES(k, mask)
+        same |= (uint32_t)(m.u[k] == m.u[i]) << k;
         if (!(m.u[i] >> i & 1)) {
             char why[160];
             snprintf(why, sizeof why, "rule warp-mask: %s: lane %u has mask 0x%08x, which does not name it",
@@ -217,31 +219,34 @@ SG_INLINE uint32_t sg_meet(sg_flow_t *flow, uint32_t block, uint32_t mask, sg_v3
     return sg_meet_slow(flow, block, mask, members);
 }
 
-#define SG_FLOW(count, operations)                                                                                      \
-    uint64_t words_[2 * (((count) + 63) / 64)];                                                                         \
-    uint32_t lanes_[count];                                                                                             \
-    memset(words_, 0, sizeof words_);                                                                                   \
-    sg_flow_t flow = {SG_NONE, 0, count, ((count) + 63) / 64, words_, words_ + ((count) + 63) / 64, lanes_, operations, w, 0, {0}}; \
+#define SG_FLOW(count, operations)                                                                           \
+    uint64_t words_[2 * (((count) + 63) / 64)];                                                              \
+    uint32_t lanes_[count];                                                                                  \
+    memset(words_, 0, sizeof words_);                                                                        \
+    sg_flow_t flow = {                                                                                       \
+        SG_NONE, 0, count, ((count) + 63) / 64, words_, words_ + ((count) + 63) / 64, lanes_, operations,    \
+        w,       0, {0}};                                                                                    \
     uint32_t next
-#define SG_GO(to)                                                                                                       \
-    do {                                                                                                                \
-        if ((to) < flow.first)                                                                                          \
-            goto b##to;                                                                                                 \
-        sg_park(&flow, to, mask);                                                                                       \
-        goto dispatch;                                                                                                  \
+#define SG_GO(to)                                                                                            \
+    do {                                                                                                     \
+        if ((to) < flow.first)                                                                               \
+            goto b##to;                                                                                      \
+        sg_park(&flow, to, mask);                                                                            \
+        goto dispatch;                                                                                       \
     } while (0)
 /* Backward, in a function with accesses that may wait. */
-#define SG_GO_BACK(to)                                                                                                  \
-    do {                                                                                                                \
-        if (__builtin_expect(w->waits > SG_PATIENCE, 0)) {                                                              \
-            next = sg_rotate(&flow, to, mask);                                                                          \
-            goto jump;                                                                                                  \
-        }                                                                                                               \
-        SG_GO(to);                                                                                                      \
+#define SG_GO_BACK(to)                                                                                       \
+    do {                                                                                                     \
+        if (__builtin_expect(w->waits > SG_PATIENCE, 0)) {                                                   \
+            next = sg_rotate(&flow, to, mask);                                                               \
+            goto jump;                                                                                       \
+        }                                                                                                    \
+        SG_GO(to);                                                                                           \
     } while (0)
 
 /* ---- a warp's life ---- */
-SG_INLINE void sg_warp_begin(sg_warp_t *w, const softgpu_launch_t *launch, const softgpu_thread_t *self, char *shared)
+SG_INLINE void sg_warp_begin(sg_warp_t *w, const softgpu_launch_t *launch, const softgpu_thread_t *self,
+                             char *shared)
 {
     const sg_ptx_launch_t *own = (const sg_ptx_launch_t *)(const void *)launch;
     const softgpu_launch_t *program = own->program;
@@ -278,7 +283,8 @@ SG_INLINE void sg_warp_begin(sg_warp_t *w, const softgpu_launch_t *launch, const
     w->tid[2] = z.v;
 }
 
-SG_INLINE void sg_run_warps(const softgpu_launch_t *launch, uint64_t first, uint64_t count, const softgpu_entry_t *entry)
+SG_INLINE void sg_run_warps(const softgpu_launch_t *launch, uint64_t first, uint64_t count,
+                            const softgpu_entry_t *entry)
 {
     sg_ptx_launch_t own = {*launch, launch};
     own.launch.block[0] = (launch->block[0] * launch->block[1] * launch->block[2] + SG_WARP - 1) / SG_WARP;
@@ -297,8 +303,8 @@ SG_INLINE sg_v32 sg_laneid(void)
 // clang-format off
 #define SG_LANEMASK(name, expression) SG_INLINE sg_v32 sg_lanemask_##name(void) { sg_l32 d; for (uint32_t i = 0; i < SG_WARP; i++) d.u[i] = expression; return d.v; }
 SG_LANEMASK(eq, 1u << i) SG_LANEMASK(le, SG_ALL >> (31 - i)) SG_LANEMASK(lt, (1u << i) - 1) SG_LANEMASK(ge, SG_ALL << i) SG_LANEMASK(gt, ~(SG_ALL >> (31 - i)))
-// clang-format on
-SG_INLINE uint64_t sg_clock(void)
+    // clang-format on
+    SG_INLINE uint64_t sg_clock(void)
 {
 #ifdef __x86_64__
     return __builtin_ia32_rdtsc();

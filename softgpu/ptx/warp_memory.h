@@ -53,8 +53,8 @@ SG_INLINE void sg_aligned(const sg_warp_t *w, uint32_t mask, sg_v64 at, uint32_t
 
 SG_INLINE void sg_aligned_half(const sg_warp_t *w, uint32_t mask, const sg_c64 *at, uint32_t bytes)
 {
-    SG_FOR_LANES (i, mask)
-        sg_aligned_one(w, ((const uint64_t *)at)[i], bytes);
+    SG_FOR_LANES(i, mask)
+    sg_aligned_one(w, ((const uint64_t *)at)[i], bytes);
 }
 
 /* ---- plain loads and stores of one element ---- */
@@ -237,10 +237,10 @@ SG_ATOMIC_LOOP(32, add_bf16x2, sg_add_halves(old, x, sg_add_one_bf16))
         return d.v; \
     }
 SG_CAS(16) SG_CAS(32) SG_CAS(64)
-// clang-format on
+    // clang-format on
 
-/* ---- which memory an address is in ---- */
-SG_INLINE uint32_t sg_between(sg_v64 at, uint64_t begin, uint64_t bytes)
+    /* ---- which memory an address is in ---- */
+    SG_INLINE uint32_t sg_between(sg_v64 at, uint64_t begin, uint64_t bytes)
 {
     return sg_lt_u64(sg_sub_b64(at, sg_all64(begin)), sg_all64(bytes));
 }

@@ -117,7 +117,8 @@ SG_SLOW void sg_barrier_sync(sg_warp_t *w, uint32_t id, uint32_t count, softgpu_
 }
 
 /* How many lanes have the predicate; *lanes: of how many. */
-SG_SLOW uint32_t sg_barrier_red(sg_warp_t *w, uint32_t id, uint32_t count, uint32_t mask, uint32_t p, uint32_t *lanes, softgpu_place_t place)
+SG_SLOW uint32_t sg_barrier_red(sg_warp_t *w, uint32_t id, uint32_t count, uint32_t mask, uint32_t p,
+                                uint32_t *lanes, softgpu_place_t place)
 {
     sg_barriers_t *b = w->barriers;
     const uint32_t yes = (uint32_t)__builtin_popcount(p & mask), here = (uint32_t)__builtin_popcount(mask);
@@ -135,14 +136,16 @@ SG_SLOW uint32_t sg_barrier_red(sg_warp_t *w, uint32_t id, uint32_t count, uint3
 }
 
 /* ---- cp.async ---- */
-SG_SLOW void sg_copy_async(sg_warp_t *w, uint32_t mask, sg_v64 to, sg_v64 from, uint32_t bytes, sg_v32 from_bytes, softgpu_place_t place)
+SG_SLOW void sg_copy_async(sg_warp_t *w, uint32_t mask, sg_v64 to, sg_v64 from, uint32_t bytes,
+                           sg_v32 from_bytes, softgpu_place_t place)
 {
     sg_l64 t = {to}, f = {from};
     sg_l32 n = {from_bytes};
     sg_aligned(w, mask, to, bytes);
     sg_aligned(w, mask, from, bytes);
-    SG_FOR_LANES (i, mask)
-        w->services->copy_async((void *)(uintptr_t)t.u[i], (const void *)(uintptr_t)f.u[i], bytes, n.u[i] < bytes ? n.u[i] : bytes, place);
+    SG_FOR_LANES(i, mask)
+    w->services->copy_async((void *)(uintptr_t)t.u[i], (const void *)(uintptr_t)f.u[i], bytes,
+                            n.u[i] < bytes ? n.u[i] : bytes, place);
 }
 
 /* ---- matrices ---- */
@@ -155,7 +158,8 @@ SG_SLOW void sg_ldmatrix(const sg_warp_t *w, sg_v64 address, uint32_t count, boo
         for (uint32_t i = 0; i < SG_WARP; i++) {
             uint32_t x = 0;
             for (uint32_t e = 0; e < 2; e++) {
-                const uint32_t row = transposed ? i % 4 * 2 + e : i / 4, column = transposed ? i / 4 : i % 4 * 2 + e;
+                const uint32_t row = transposed ? i % 4 * 2 + e : i / 4,
+                               column = transposed ? i / 4 : i % 4 * 2 + e;
                 x |= (uint32_t)((const uint16_t *)(uintptr_t)at.u[8 * m + row])[column] << 16 * e;
             }
             d.u[i] = x;
@@ -164,7 +168,8 @@ SG_SLOW void sg_ldmatrix(const sg_warp_t *w, sg_v64 address, uint32_t count, boo
     }
 }
 
-SG_SLOW void sg_stmatrix(const sg_warp_t *w, sg_v64 address, uint32_t count, bool transposed, const sg_v32 *in)
+SG_SLOW void sg_stmatrix(const sg_warp_t *w, sg_v64 address, uint32_t count, bool transposed,
+                         const sg_v32 *in)
 {
     sg_l64 at = {address};
     sg_aligned(w, count == 4 ? SG_ALL : (1u << 8 * count) - 1, address, 16);
@@ -172,7 +177,8 @@ SG_SLOW void sg_stmatrix(const sg_warp_t *w, sg_v64 address, uint32_t count, boo
         sg_l32 a = {in[m]};
         for (uint32_t i = 0; i < SG_WARP; i++)
             for (uint32_t e = 0; e < 2; e++) {
-                const uint32_t row = transposed ? i % 4 * 2 + e : i / 4, column = transposed ? i / 4 : i % 4 * 2 + e;
+                const uint32_t row = transposed ? i % 4 * 2 + e : i / 4,
+                               column = transposed ? i / 4 : i % 4 * 2 + e;
                 ((uint16_t *)(uintptr_t)at.u[8 * m + row])[column] = (uint16_t)(a.u[i] >> 16 * e);
             }
     }
@@ -197,18 +203,18 @@ typedef enum sg_element { SG_F16, SG_BF16, SG_TF32, SG_E4M3, SG_E5M2, SG_U8, SG_
 /* d = a * b + c for one warp. Fragments as in chapter 9.7.15 of the PTX ISA: of a register r with `per` elements, lane i has of a
  * row i / 4 + 8 * (r % 2) and the columns from i % 4 * per + 4 * per * (r / 2), of b the column i / 4 and the rows from i % 4 * per +
  * 4 * per * r, of c and d the columns i % 4 * 2 and the next one. Sums of floats run over k in f32, one rounding a product. */
-#define SG_MMA_PARTS(type, zero, decode_a, decode_b)                                                                    \
-    type a[16][32], b[32][8];                                                                                           \
-    for (uint32_t r = 0; r < (m == 16 ? 2 * k / (4 * per) : k / (4 * per)); r++)                                        \
-        for (uint32_t i = 0; i < SG_WARP; i++)                                                                          \
-            for (uint32_t e = 0; e < per; e++) {                                                                        \
-                const uint32_t up = m == 16 ? r % 2 : 0, along = m == 16 ? r / 2 : r;                                   \
-                a[i / 4 + 8 * up][i % 4 * per + e + 4 * per * along] = decode_a;                                        \
-            }                                                                                                           \
-    for (uint32_t r = 0; r < k / (4 * per); r++)                                                                        \
-        for (uint32_t i = 0; i < SG_WARP; i++)                                                                          \
-            for (uint32_t e = 0; e < per; e++)                                                                          \
-                b[i % 4 * per + e + 4 * per * r][i / 4] = decode_b
+#define SG_MMA_PARTS(type, zero, decode_a, decode_b)                                                         \
+    type a[16][32], b[32][8];                                                                                \
+    for (uint32_t r = 0; r < (m == 16 ? 2 * k / (4 * per) : k / (4 * per)); r++)                             \
+        for (uint32_t i = 0; i < SG_WARP; i++)                                                               \
+            for (uint32_t e = 0; e < per; e++) {                                                             \
+                const uint32_t up = m == 16 ? r % 2 : 0, along = m == 16 ? r / 2 : r;                        \
+                a[i / 4 + 8 * up][i % 4 * per + e + 4 * per * along] = decode_a;                             \
+            }                                                                                                \
+    for (uint32_t r = 0; r < k / (4 * per); r++)                                                             \
+        for (uint32_t i = 0; i < SG_WARP; i++)                                                               \
+            for (uint32_t e = 0; e < per; e++)                                                               \
+    b[i % 4 * per + e + 4 * per * r][i / 4] = decode_b
 
 SG_INLINE float sg_element_of(sg_element_t type, uint32_t x, uint32_t e)
 {
@@ -226,16 +232,19 @@ SG_INLINE float sg_element_of(sg_element_t type, uint32_t x, uint32_t e)
     }
 }
 
-SG_SLOW void sg_mma_float(uint32_t k, sg_element_t type_a, sg_element_t type_b, bool half, const sg_v32 *x, const sg_v32 *y, const sg_v32 *z, sg_v32 *out)
+SG_SLOW void sg_mma_float(uint32_t k, sg_element_t type_a, sg_element_t type_b, bool half, const sg_v32 *x,
+                          const sg_v32 *y, const sg_v32 *z, sg_v32 *out)
 {
     const uint32_t m = 16, per = type_a == SG_TF32 ? 1 : type_a == SG_F16 || type_a == SG_BF16 ? 2 : 4;
-    const sg_l32 *ra = (const sg_l32 *)(const void *)x, *rb = (const sg_l32 *)(const void *)y, *rc = (const sg_l32 *)(const void *)z;
+    const sg_l32 *ra = (const sg_l32 *)(const void *)x, *rb = (const sg_l32 *)(const void *)y,
+                 *rc = (const sg_l32 *)(const void *)z;
     sg_l32 *rd = (sg_l32 *)(void *)out;
     float d[16][8];
     SG_MMA_PARTS(float, 0, sg_element_of(type_a, ra[r].u[i], e), sg_element_of(type_b, rb[r].u[i], e));
     for (uint32_t i = 0; i < SG_WARP; i++)
         for (uint32_t n = 0; n < 4; n++)
-            d[i / 4 + 8 * (n / 2)][i % 4 * 2 + n % 2] = half ? sg_element_of(SG_F16, rc[n / 2].u[i], n % 2) : rc[n].f[i];
+            d[i / 4 + 8 * (n / 2)][i % 4 * 2 + n % 2] =
+                half ? sg_element_of(SG_F16, rc[n / 2].u[i], n % 2) : rc[n].f[i];
     for (uint32_t row = 0; row < m; row++)
         for (uint32_t j = 0; j < k; j++)
             for (uint32_t column = 0; column < 8; column++)
@@ -244,18 +253,22 @@ SG_SLOW void sg_mma_float(uint32_t k, sg_element_t type_a, sg_element_t type_b, 
         for (uint32_t n = 0; n < 4; n++) {
             const float s = d[i / 4 + 8 * (n / 2)][i % 4 * 2 + n % 2];
             if (half)
-                rd[n / 2].u[i] = n % 2 ? rd[n / 2].u[i] | sg_pack_float(&sg_format_f16, s, SG_RN) << 16 : sg_pack_float(&sg_format_f16, s, SG_RN);
+                rd[n / 2].u[i] = n % 2 ? rd[n / 2].u[i] | sg_pack_float(&sg_format_f16, s, SG_RN) << 16
+                                       : sg_pack_float(&sg_format_f16, s, SG_RN);
             else
                 rd[n].f[i] = s;
         }
 }
 
-SG_SLOW void sg_mma_int(uint32_t m, uint32_t k, bool signed_a, bool signed_b, bool saturate, const sg_v32 *x, const sg_v32 *y, const sg_v32 *z, sg_v32 *out)
+SG_SLOW void sg_mma_int(uint32_t m, uint32_t k, bool signed_a, bool signed_b, bool saturate, const sg_v32 *x,
+                        const sg_v32 *y, const sg_v32 *z, sg_v32 *out)
 {
     const uint32_t per = 4;
-    const sg_l32 *ra = (const sg_l32 *)(const void *)x, *rb = (const sg_l32 *)(const void *)y, *rc = (const sg_l32 *)(const void *)z;
+    const sg_l32 *ra = (const sg_l32 *)(const void *)x, *rb = (const sg_l32 *)(const void *)y,
+                 *rc = (const sg_l32 *)(const void *)z;
     sg_l32 *rd = (sg_l32 *)(void *)out;
-    SG_MMA_PARTS(int32_t, 0, (signed_a ? (int8_t)(ra[r].u[i] >> 8 * e) : (int32_t)(ra[r].u[i] >> 8 * e & 255)),
+    SG_MMA_PARTS(int32_t, 0,
+                 (signed_a ? (int8_t)(ra[r].u[i] >> 8 * e) : (int32_t)(ra[r].u[i] >> 8 * e & 255)),
                  (signed_b ? (int8_t)(rb[r].u[i] >> 8 * e) : (int32_t)(rb[r].u[i] >> 8 * e & 255)));
     for (uint32_t i = 0; i < SG_WARP; i++)
         for (uint32_t n = 0; n < m / 4; n++) {
@@ -266,10 +279,12 @@ SG_SLOW void sg_mma_int(uint32_t m, uint32_t k, bool signed_a, bool signed_b, bo
         }
 }
 
-SG_SLOW void sg_mma_f64(uint32_t m, uint32_t k, const sg_v64 *x, const sg_v64 *y, const sg_v64 *z, sg_v64 *out)
+SG_SLOW void sg_mma_f64(uint32_t m, uint32_t k, const sg_v64 *x, const sg_v64 *y, const sg_v64 *z,
+                        sg_v64 *out)
 {
     const uint32_t per = 1;
-    const sg_l64 *ra = (const sg_l64 *)(const void *)x, *rb = (const sg_l64 *)(const void *)y, *rc = (const sg_l64 *)(const void *)z;
+    const sg_l64 *ra = (const sg_l64 *)(const void *)x, *rb = (const sg_l64 *)(const void *)y,
+                 *rc = (const sg_l64 *)(const void *)z;
     sg_l64 *rd = (sg_l64 *)(void *)out;
     SG_MMA_PARTS(double, 0, ra[r].f[i], rb[r].f[i]);
     for (uint32_t i = 0; i < SG_WARP; i++)
@@ -327,7 +342,8 @@ SG_SLOW int sg_print(const char *format, const char *at)
 SG_SLOW void sg_vprintf(sg_warp_t *w, uint32_t mask, uint8_t *const *arguments)
 {
     (void)w;
-    SG_FOR_LANES (i, mask) {
+    SG_FOR_LANES(i, mask)
+    {
         uint64_t format, values;
         memcpy(&format, arguments[1] + 8 * i, 8);
         memcpy(&values, arguments[2] + 8 * i, 8);
@@ -348,8 +364,9 @@ SG_SLOW void sg_assertfail(sg_warp_t *w, uint32_t mask, uint8_t *const *argument
     memcpy(&file, arguments[1] + 8 * i, 8);
     memcpy(&line, arguments[2] + 4 * i, 4);
     memcpy(&function, arguments[3] + 8 * i, 8);
-    snprintf(why, sizeof why, "%s:%u: %s: lane %u of warp %u: Assertion `%s` failed", (const char *)(uintptr_t)file, line,
-             (const char *)(uintptr_t)function, i, w->number, (const char *)(uintptr_t)message);
+    snprintf(why, sizeof why, "%s:%u: %s: lane %u of warp %u: Assertion `%s` failed",
+             (const char *)(uintptr_t)file, line, (const char *)(uintptr_t)function, i, w->number,
+             (const char *)(uintptr_t)message);
     sg_fail(w, SG_ERROR_ASSERT, why);
 }
 

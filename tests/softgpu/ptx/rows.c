@@ -21,12 +21,66 @@ static uint64_t draw(void)
 
 static uint64_t draw_value(char kind)
 {
-    static const uint64_t edges[] = {0, 1, 2, 3, 7, 8, 15, 16, 31, 32, 33, 63, 64, 127, 128, 255, 256, 0x7fff, 0x8000, 0xffff,
-                                     0x7fffffff, 0x80000000, 0x80000001, 0xffffffff, 0xfffffffe, 0x100000000,
-                                     0x7fffffffffffffff, 0x8000000000000000, 0xffffffffffffffff, 0xfffffffffffffffe};
-    static const float floats[] = {0.0f, -0.0f, 1.0f, -1.0f, 0.5f, 1.5f, 2.5f, -2.5f, 3.0f, 1e-45f, -1e-45f, 1.17549421e-38f, 1.17549435e-38f,
-                                   3.4e38f, -3.4e38f, INFINITY, -INFINITY, NAN, 127.5f, 255.5f, 65504.0f, 65520.0f, 6e-8f, 2147483648.0f,
-                                   -2147483648.0f, 4294967296.0f, 9223372036854775808.0f, 0.1f, 100.0f, -87.0f};
+    static const uint64_t edges[] = {0,
+                                     1,
+                                     2,
+                                     3,
+                                     7,
+                                     8,
+                                     15,
+                                     16,
+                                     31,
+                                     32,
+                                     33,
+                                     63,
+                                     64,
+                                     127,
+                                     128,
+                                     255,
+                                     256,
+                                     0x7fff,
+                                     0x8000,
+                                     0xffff,
+                                     0x7fffffff,
+                                     0x80000000,
+                                     0x80000001,
+                                     0xffffffff,
+                                     0xfffffffe,
+                                     0x100000000,
+                                     0x7fffffffffffffff,
+                                     0x8000000000000000,
+                                     0xffffffffffffffff,
+                                     0xfffffffffffffffe};
+    static const float floats[] = {0.0f,
+                                   -0.0f,
+                                   1.0f,
+                                   -1.0f,
+                                   0.5f,
+                                   1.5f,
+                                   2.5f,
+                                   -2.5f,
+                                   3.0f,
+                                   1e-45f,
+                                   -1e-45f,
+                                   1.17549421e-38f,
+                                   1.17549435e-38f,
+                                   3.4e38f,
+                                   -3.4e38f,
+                                   INFINITY,
+                                   -INFINITY,
+                                   NAN,
+                                   127.5f,
+                                   255.5f,
+                                   65504.0f,
+                                   65520.0f,
+                                   6e-8f,
+                                   2147483648.0f,
+                                   -2147483648.0f,
+                                   4294967296.0f,
+                                   9223372036854775808.0f,
+                                   0.1f,
+                                   100.0f,
+                                   -87.0f};
     const uint64_t x = draw();
     if (kind == 'f')
         return x % 4 == 0   ? FB(floats[x / 4 % (sizeof floats / sizeof *floats)])
@@ -36,7 +90,9 @@ static uint64_t draw_value(char kind)
         return x % 4 == 0   ? GB(floats[x / 4 % (sizeof floats / sizeof *floats)])
                : x % 4 == 1 ? draw()
                             : GB((double)(int64_t)draw() / 9.2e18 * (x & 8 ? 1e10 : 1));
-    return x % 3 == 0 ? edges[x / 3 % (sizeof edges / sizeof *edges)] : x % 3 == 1 ? x >> (x >> 8 & 63) : draw();
+    return x % 3 == 0   ? edges[x / 3 % (sizeof edges / sizeof *edges)]
+           : x % 3 == 1 ? x >> (x >> 8 & 63)
+                        : draw();
 }
 
 static const char *size_of(char kind)
@@ -62,20 +118,28 @@ static void write_row(FILE *out, const row_t *row, uint32_t number, bool guarded
 {
     char line[512];
     const char d = row->registers[0];
-    fprintf(out, ".visible .entry k%u(.param .u64 from, .param .u64 to, .param .u32 n)\n{\n.reg .pred %%q, %%p<9>, %%pD, %%pA, %%pB, %%pC;\n"
-                 ".reg .b32 %%r<9>; .reg .b64 %%a<9>;\n"
-                 ".reg .b16 %%hD, %%hA, %%hB, %%hC, %%bD, %%bA, %%bB, %%bC, %%x<8>; .reg .b32 %%wD, %%wA, %%wB, %%wC, %%y<8>;\n"
-                 ".reg .b64 %%lD, %%lA, %%lB, %%lC, %%z<8>; .reg .f32 %%fD, %%fA, %%fB, %%fC; .reg .f64 %%gD, %%gA, %%gB, %%gC;\n"
-                 "mov.u32 %%r0, %%ctaid.x; mov.u32 %%r1, %%ntid.x; mov.u32 %%r2, %%tid.x; mad.lo.u32 %%r3, %%r0, %%r1, %%r2;\n"
-                 "ld.param.u32 %%r4, [n]; setp.ge.u32 %%p0, %%r3, %%r4; @%%p0 ret;\n"
-                 "ld.param.u64 %%a0, [from]; ld.param.u64 %%a1, [to]; mul.wide.u32 %%a2, %%r3, 32; add.u64 %%a3, %%a0, %%a2;\n"
-                 "mul.wide.u32 %%a4, %%r3, 8; add.u64 %%a5, %%a1, %%a4;\n"
-                 "and.b32 %%r5, %%r3, 3; setp.ne.u32 %%q, %%r5, 0;\n",
+    fprintf(out,
+            ".visible .entry k%u(.param .u64 from, .param .u64 to, .param .u32 n)\n{\n.reg .pred %%q, "
+            "%%p<9>, %%pD, %%pA, %%pB, %%pC;\n"
+            ".reg .b32 %%r<9>; .reg .b64 %%a<9>;\n"
+            ".reg .b16 %%hD, %%hA, %%hB, %%hC, %%bD, %%bA, %%bB, %%bC, %%x<8>; .reg .b32 %%wD, %%wA, %%wB, "
+            "%%wC, %%y<8>;\n"
+            ".reg .b64 %%lD, %%lA, %%lB, %%lC, %%z<8>; .reg .f32 %%fD, %%fA, %%fB, %%fC; .reg .f64 %%gD, "
+            "%%gA, %%gB, %%gC;\n"
+            "mov.u32 %%r0, %%ctaid.x; mov.u32 %%r1, %%ntid.x; mov.u32 %%r2, %%tid.x; mad.lo.u32 %%r3, %%r0, "
+            "%%r1, %%r2;\n"
+            "ld.param.u32 %%r4, [n]; setp.ge.u32 %%p0, %%r3, %%r4; @%%p0 ret;\n"
+            "ld.param.u64 %%a0, [from]; ld.param.u64 %%a1, [to]; mul.wide.u32 %%a2, %%r3, 32; add.u64 %%a3, "
+            "%%a0, %%a2;\n"
+            "mul.wide.u32 %%a4, %%r3, 8; add.u64 %%a5, %%a1, %%a4;\n"
+            "and.b32 %%r5, %%r3, 3; setp.ne.u32 %%q, %%r5, 0;\n",
             number);
     for (int i = 1; row->registers[i]; i++) {
         const char kind = row->registers[i], name = "DABC"[i];
         if (kind == 'p')
-            fprintf(out, "ld.global.u32 %%r6, [%%a3+%d]; and.b32 %%r6, %%r6, 1; setp.ne.u32 %%p%c, %%r6, 0;\n", (i - 1) * 8, name);
+            fprintf(out,
+                    "ld.global.u32 %%r6, [%%a3+%d]; and.b32 %%r6, %%r6, 1; setp.ne.u32 %%p%c, %%r6, 0;\n",
+                    (i - 1) * 8, name);
         else
             fprintf(out, "ld.global.b%s %%%c%c, [%%a3+%d];\n", size_of(kind), kind, name, (i - 1) * 8);
     }
@@ -123,7 +187,8 @@ static bool agree(const row_t *row, uint64_t is, uint64_t want)
     return is == want;
 }
 
-void rows_run(const row_t *rows, uint32_t count, uint64_t (*reference)(uint32_t, uint64_t, uint64_t, uint64_t))
+void rows_run(const row_t *rows, uint32_t count,
+              uint64_t (*reference)(uint32_t, uint64_t, uint64_t, uint64_t))
 {
     char *text;
     size_t bytes;
@@ -143,7 +208,8 @@ void rows_run(const row_t *rows, uint32_t count, uint64_t (*reference)(uint32_t,
         snprintf(name, sizeof name, "k%u", i);
         for (uint32_t k = 0; k < LANES; k++)
             for (int r = 1; r < 4; r++)
-                from[k * 4 + (uint32_t)r - 1] = draw_value(rows[i].registers[1] && (int)strlen(rows[i].registers) > r ? rows[i].registers[r] : 'l');
+                from[k * 4 + (uint32_t)r - 1] = draw_value(
+                    rows[i].registers[1] && (int)strlen(rows[i].registers) > r ? rows[i].registers[r] : 'l');
         memset(to, 0, LANES * 8);
         struct {
             uint64_t from, to;
@@ -155,11 +221,14 @@ void rows_run(const row_t *rows, uint32_t count, uint64_t (*reference)(uint32_t,
         for (uint32_t k = 0; k < LANES; k++) {
             const uint64_t *in = from + k * 4;
             const bool off = i % 2 && k % 4 == 0;
-            const uint64_t want = !off ? reference(i, in[0], in[1], in[2]) : rows[i].registers[0] == 'p' ? 0 : OLD;
+            const uint64_t want = !off                          ? reference(i, in[0], in[1], in[2])
+                                  : rows[i].registers[0] == 'p' ? 0
+                                                                : OLD;
             if (off ? to[k] != want : !agree(&rows[i], to[k], want))
-                fail_msg("%s of 0x%llx, 0x%llx, 0x%llx%s: 0x%llx is wanted, it is 0x%llx", rows[i].text, (unsigned long long)in[0],
-                         (unsigned long long)in[1], (unsigned long long)in[2], off ? " (not to be executed)" : "",
-                         (unsigned long long)want, (unsigned long long)to[k]);
+                fail_msg("%s of 0x%llx, 0x%llx, 0x%llx%s: 0x%llx is wanted, it is 0x%llx", rows[i].text,
+                         (unsigned long long)in[0], (unsigned long long)in[1], (unsigned long long)in[2],
+                         off ? " (not to be executed)" : "", (unsigned long long)want,
+                         (unsigned long long)to[k]);
         }
     }
     free(from);

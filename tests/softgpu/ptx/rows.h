@@ -46,7 +46,8 @@ typedef struct row {
 } row_t;
 
 /* `reference(row, a, b, c)`: the expression. Prints the seed; fails at the first row that differs. */
-void rows_run(const row_t *rows, uint32_t count, uint64_t (*reference)(uint32_t row, uint64_t a, uint64_t b, uint64_t c));
+void rows_run(const row_t *rows, uint32_t count,
+              uint64_t (*reference)(uint32_t row, uint64_t a, uint64_t b, uint64_t c));
 
 #define ROW_ENTRY(text, registers, ulps, ...) {text, registers, ulps},
 #define ROW_CASE(text, registers, ulps, ...)                                                                 \

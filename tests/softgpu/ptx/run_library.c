@@ -10,7 +10,6 @@
 
 #include <cmocka.h>
 
-
 #include "run_library.h"
 #include "softgpu/ptx/translate.h"
 
@@ -51,8 +50,8 @@ const softgpu_kernel_table_t *ptx_build(const char *ptx)
     fclose(out);
     sg_ptx_free(module);
     const char *more = getenv("PTX_CFLAGS");
-    snprintf(command, sizeof command, "cc %s %s -I%s/softgpu/include -I%s/softgpu/ptx -o %s/k.so %s -lm", SG_PTX_CFLAGS,
-             more ? more : "", EBB_SOURCE_DIR, EBB_SOURCE_DIR, folder, path);
+    snprintf(command, sizeof command, "cc %s %s -I%s/softgpu/include -I%s/softgpu/ptx -o %s/k.so %s -lm",
+             SG_PTX_CFLAGS, more ? more : "", EBB_SOURCE_DIR, EBB_SOURCE_DIR, folder, path);
     if (system(command) != 0)
         fail_msg("the C compiler does not take %s", path);
     snprintf(path, sizeof path, "%s/k.so", folder);
@@ -138,7 +137,9 @@ static void open_barrier(void)
             count += fibers[i].predicate != 0;
             fibers[i].waits = false;
         }
-    barrier_result = barrier_kind == SOFTGPU_SYNC_COUNT ? count : barrier_kind == SOFTGPU_SYNC_AND ? count == (int)waiting : count > 0;
+    barrier_result = barrier_kind == SOFTGPU_SYNC_COUNT ? count
+                     : barrier_kind == SOFTGPU_SYNC_AND ? count == (int)waiting
+                                                        : count > 0;
     waiting = 0;
 }
 
@@ -172,8 +173,10 @@ static void run_block(uint64_t number)
     waiting = 0;
     for (uint32_t i = 0; i < fiber_count; i++) {
         fibers[i].done = fibers[i].waits = false;
-        fibers[i].thread = (softgpu_thread_t){.thread = {i, 0, 0},
-                                              .block = {(uint32_t)(number % g[0]), (uint32_t)(number / g[0] % g[1]), (uint32_t)(number / g[0] / g[1])}};
+        fibers[i].thread =
+            (softgpu_thread_t){.thread = {i, 0, 0},
+                               .block = {(uint32_t)(number % g[0]), (uint32_t)(number / g[0] % g[1]),
+                                         (uint32_t)(number / g[0] / g[1])}};
         if (!stacks[i])
             stacks[i] = aligned_alloc(64, STACK);
         getcontext(&fibers[i].context);
@@ -192,7 +195,8 @@ static void run_block(uint64_t number)
     }
 }
 
-static void run_blocks(const softgpu_launch_t *launch, uint64_t first, uint64_t count, const softgpu_entry_t *entry)
+static void run_blocks(const softgpu_launch_t *launch, uint64_t first, uint64_t count,
+                       const softgpu_entry_t *entry)
 {
     launched = launch;
     entered = entry;
@@ -233,7 +237,8 @@ static const softgpu_services_t services = {.run_blocks = run_blocks,
 
 bool ptx_run(const softgpu_kernel_t *kernel, ptx_run_t *run)
 {
-    softgpu_launch_t launch = {.dynamic_shared_bytes = run->dynamic_shared_bytes, .params = run->params, .services = &services};
+    softgpu_launch_t launch = {
+        .dynamic_shared_bytes = run->dynamic_shared_bytes, .params = run->params, .services = &services};
     memcpy(launch.grid, run->grid, sizeof launch.grid);
     memcpy(launch.block, run->block, sizeof launch.block);
     run->why[0] = '\0';

@@ -19,15 +19,16 @@ static void run(const char *name, void *to)
         fail_msg("%s of %s: %s", name, path, r.why);
 }
 
-#define CHECK(name, type, expression)                                                                                      \
-    do {                                                                                                                   \
-        static type to[N];                                                                                                 \
-        run(name, to);                                                                                                     \
-        for (int i = 0; i < N; i++) {                                                                                      \
-            const type want = (expression);                                                                                \
-            if (memcmp(&to[i], &want, sizeof want) != 0)                                                                   \
-                fail_msg("%s of %s: thread %d has %g instead of %g", name, path, i, (double)to[i], (double)want);          \
-        }                                                                                                                  \
+#define CHECK(name, type, expression)                                                                        \
+    do {                                                                                                     \
+        static type to[N];                                                                                   \
+        run(name, to);                                                                                       \
+        for (int i = 0; i < N; i++) {                                                                        \
+            const type want = (expression);                                                                  \
+            if (memcmp(&to[i], &want, sizeof want) != 0)                                                     \
+                fail_msg("%s of %s: thread %d has %g instead of %g", name, path, i, (double)to[i],           \
+                         (double)want);                                                                      \
+        }                                                                                                    \
     } while (0)
 
 static int twice_or_square(int i)

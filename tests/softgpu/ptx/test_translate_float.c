@@ -39,7 +39,12 @@ static double rounded64(int mode, char op, double x, double y, double z)
 {
     volatile double a = x, b = y, c = z, d = 0;
     fesetround(mode);
-    d = op == '+' ? a + b : op == '-' ? a - b : op == '*' ? a * b : op == '/' ? a / b : op == 'q' ? sqrt(a) : fma(a, b, c);
+    d = op == '+'   ? a + b
+        : op == '-' ? a - b
+        : op == '*' ? a * b
+        : op == '/' ? a / b
+        : op == 'q' ? sqrt(a)
+                    : fma(a, b, c);
     fesetround(FE_TONEAREST);
     return d;
 }
@@ -63,7 +68,8 @@ static double half_value(uint32_t h, bool bf)
 {
     const int mantissa = bf ? 7 : 10, bias = bf ? 127 : 15, top = bf ? 255 : 31;
     const int e = (int)(h >> mantissa) & top, m = (int)(h & ((1u << mantissa) - 1));
-    const double x = e == top ? (m ? NAN : INFINITY) : ldexp(e ? m + (1 << mantissa) : m, (e ? e : 1) - bias - mantissa);
+    const double x =
+        e == top ? (m ? NAN : INFINITY) : ldexp(e ? m + (1 << mantissa) : m, (e ? e : 1) - bias - mantissa);
     return h >> 15 ? -x : x;
 }
 /* The nearest of all numbers of 16 bits, the even one of two: by binary search among the positive ones. `exact` has more digits. */
@@ -80,7 +86,8 @@ static uint32_t half_of(long double exact, bool bf)
         const uint32_t mid = (low + high) / 2;
         *(mid != infinity && half_value(mid, bf) <= x ? &low : &high) = mid;
     }
-    const long double below = x - half_value(low, bf), above = (high == infinity ? (bf ? 0x1p128L : 65536.0L) : half_value(high, bf)) - x;
+    const long double below = x - half_value(low, bf),
+                      above = (high == infinity ? (bf ? 0x1p128L : 65536.0L) : half_value(high, bf)) - x;
     return sign | (below < above || (below == above && low % 2 == 0) ? low : high);
 }
 /* a * b + c; where digits are lost, not on a tie for what is rounded to fewer ones. */
@@ -93,7 +100,10 @@ static long double sum_of(double a, double b, double c)
 #define BV(x) half_value(H(x), true)
 static uint64_t to_int(double x, double low, double high, int64_t if_nan)
 {
-    return x != x ? (uint64_t)if_nan : x <= low ? (uint64_t)(int64_t)low : x >= high ? (uint64_t)(int64_t)high : (uint64_t)(int64_t)x;
+    return x != x      ? (uint64_t)if_nan
+           : x <= low  ? (uint64_t)(int64_t)low
+           : x >= high ? (uint64_t)(int64_t)high
+                       : (uint64_t)(int64_t)x;
 }
 static uint64_t to_u64(double x)
 {
@@ -124,7 +134,8 @@ static uint32_t eight(double x, bool e4m3)
     if (x != x)
         return 0x7f;
     for (uint32_t code = 0; code <= largest; code++) {
-        const int mantissa = e4m3 ? 3 : 2, bias = e4m3 ? 7 : 15, e = (int)(code >> mantissa), m = (int)(code & ((1u << mantissa) - 1));
+        const int mantissa = e4m3 ? 3 : 2, bias = e4m3 ? 7 : 15, e = (int)(code >> mantissa),
+                  m = (int)(code & ((1u << mantissa) - 1));
         const double d = fabs(ldexp(e ? m + (1 << mantissa) : m, (e ? e : 1) - bias - mantissa) - fabs(x));
         if (d < off || (d == off && code % 2 == 0)) {
             off = d;
@@ -189,7 +200,8 @@ ROWS(halves_equal_the_nearest_number, SMALL)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(single_and_double_equal_c), cmocka_unit_test(conversions_equal_c),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(single_and_double_equal_c),
+                                       cmocka_unit_test(conversions_equal_c),
                                        cmocka_unit_test(halves_equal_the_nearest_number)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

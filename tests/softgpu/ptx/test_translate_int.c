@@ -78,7 +78,8 @@ static uint32_t prmt(uint32_t a, uint32_t b, uint32_t c)
 static uint32_t dot(uint32_t a, uint32_t b, uint32_t c, bool sa, bool sb)
 {
     for (int i = 0; i < 4; i++) {
-        const int x = sa ? (int8_t)(a >> 8 * i) : (int)(a >> 8 * i & 255), y = sb ? (int8_t)(b >> 8 * i) : (int)(b >> 8 * i & 255);
+        const int x = sa ? (int8_t)(a >> 8 * i) : (int)(a >> 8 * i & 255),
+                  y = sb ? (int8_t)(b >> 8 * i) : (int)(b >> 8 * i & 255);
         c += (uint32_t)(x * y);
     }
     return c;
@@ -104,14 +105,14 @@ static uint32_t fns(uint32_t mask, uint32_t base, int32_t offset)
     if (offset == 0)
         return mask >> base & 1 ? base : UINT32_MAX;
     int32_t pos = (int32_t)base, count = offset > 0 ? offset : -offset;
-    for (; pos >= 0 && pos < 32; pos += offset > 0 ? 1 : -1)
+    for (; pos >= 0 && pos<32; pos += offset> 0 ? 1 : -1)
         if (mask >> pos & 1 && --count == 0)
             return (uint32_t)pos;
     return UINT32_MAX;
 }
 static uint64_t divide(int64_t a, int64_t b, uint64_t none)
 {
-    return b == 0 ? none : b == -1 ? (uint64_t)-(unsigned long)a : (uint64_t)(a / b);
+    return b == 0 ? none : b == -1 ? (uint64_t) - (unsigned long)a : (uint64_t)(a / b);
 }
 static uint64_t remain(int64_t a, int64_t b)
 {
@@ -192,7 +193,8 @@ ROWS(comparisons_and_conversions_equal_c, COMPARISONS)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(arithmetic_equals_c), cmocka_unit_test(logic_equals_c),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(arithmetic_equals_c),
+                                       cmocka_unit_test(logic_equals_c),
                                        cmocka_unit_test(comparisons_and_conversions_equal_c)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
