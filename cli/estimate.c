@@ -80,6 +80,7 @@ static ebb_trace_t *record(const request_t *r, char **program)
     snprintf(path, sizeof path, "%s/step.trace", folder);
     setenv("EBB_POLICY", "learn", 1);
     setenv("EBB_LIVE", "0", 1); /* its page stays where a program is ended */
+    setenv("EBB_LOG", "quiet", 0); /* the answer is what is printed here */
     /* On the software device: times of this GPU's, computed. */
     if (r->gpu) {
         setenv("SOFTGPU_PROFILE", r->gpu->name, 0);
