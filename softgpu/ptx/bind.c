@@ -45,16 +45,7 @@ static uint32_t slot_elements(const sg_ptx_binding_t *b, const sg_ptx_slot_t *sl
 {
     switch (slot->count) {
     case SG_PTX_COUNT_VEC:
-        switch (b->insn->modifier[SG_PTX_KIND_VECTOR]) {
-        case SG_PTX_V2:
-            return 2;
-        case SG_PTX_V4:
-            return 4;
-        case SG_PTX_V8:
-            return 8;
-        default:
-            return 1;
-        }
+        return sg_ptx_vector_elements(b->insn);
     case SG_PTX_COUNT_NUM:
         return 1u << (b->insn->modifier[SG_PTX_KIND_NUMBER] - SG_PTX_X1);
     case SG_PTX_COUNT_HALF_N:

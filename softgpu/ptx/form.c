@@ -451,3 +451,9 @@ bool sg_ptx_form_match(const sg_ptx_form_t *form, const sg_ptx_text_t *modifiers
     }
     return taken == count;
 }
+
+uint32_t sg_ptx_vector_elements(const sg_ptx_insn_t *insn)
+{
+    const uint8_t vector = insn->modifier[SG_PTX_KIND_VECTOR];
+    return vector == SG_PTX_V2 ? 2 : vector == SG_PTX_V4 ? 4 : vector == SG_PTX_V8 ? 8 : 1;
+}

@@ -254,6 +254,7 @@ const char *sg_ptx_opcode_text(sg_ptx_opcode_t opcode);       /* "bar.sync" */
 const char *sg_ptx_modifier_text(sg_ptx_modifier_t modifier); /* "rn", without the dot */
 const char *sg_ptx_type_text(sg_ptx_type_t type);             /* "f32" */
 uint32_t sg_ptx_type_bits(sg_ptx_type_t type);                /* of .pred: 1 */
+uint32_t sg_ptx_vector_elements(const sg_ptx_insn_t *insn);   /* of .v4: 4; 1: none is given */
 /* The range that a register is in. */
 const sg_ptx_range_t *sg_ptx_register(const sg_ptx_function_t *function, uint32_t number);
 /* A form as in isa.def: "add sat? type:s32, =T T T". Returns `out`. */

@@ -4,20 +4,6 @@
 
 #include "softgpu/ptx/translator.h"
 
-static uint32_t elements(const sg_ptx_translator_t *t)
-{
-    switch (sg_ptx_has(t, SG_PTX_KIND_VECTOR)) {
-    case SG_PTX_V2:
-        return 2;
-    case SG_PTX_V4:
-        return 4;
-    case SG_PTX_V8:
-        return 8;
-    default:
-        return 1;
-    }
-}
-
 static const sg_ptx_operand_t *part(const sg_ptx_operand_t *operand, uint32_t i)
 {
     return operand->kind == SG_PTX_VECTOR ? &operand->elements[i] : operand;
@@ -64,7 +50,7 @@ static void load_parameter(sg_ptx_translator_t *t, sg_ptx_type_t type, uint32_t 
 static void load(sg_ptx_translator_t *t)
 {
     const sg_ptx_type_t type = t->insn->type[0];
-    const uint32_t bits = sg_ptx_type_bits(type), count = elements(t);
+    const uint32_t bits = sg_ptx_type_bits(type), count = sg_ptx_vector_elements(t->insn);
     const sg_ptx_operand_t *to = &t->insn->operands[0];
     if (names_parameter(&t->insn->operands[1])) {
         load_parameter(t, type, count);
@@ -112,7 +98,7 @@ static void store_parameter(sg_ptx_translator_t *t, sg_ptx_type_t type, uint32_t
 static void store(sg_ptx_translator_t *t)
 {
     const sg_ptx_type_t type = t->insn->type[0];
-    const uint32_t bits = sg_ptx_type_bits(type), count = elements(t);
+    const uint32_t bits = sg_ptx_type_bits(type), count = sg_ptx_vector_elements(t->insn);
     const sg_ptx_operand_t *from = &t->insn->operands[1];
     if (names_parameter(&t->insn->operands[0])) {
         store_parameter(t, type, count);
@@ -180,7 +166,7 @@ static void atomic(sg_ptx_translator_t *t)
 {
     const sg_ptx_type_t type = t->insn->type[0];
     const bool old = t->insn->opcode == SG_PTX_OP_ATOM;
-    const uint32_t bits = sg_ptx_type_bits(type), count = elements(t), at = old ? 1 : 0;
+    const uint32_t bits = sg_ptx_type_bits(type), count = sg_ptx_vector_elements(t->insn), at = old ? 1 : 0;
     const bool cas = sg_ptx_has(t, SG_PTX_KIND_OP) == SG_PTX_DO_CAS;
     const sg_ptx_operand_t *value = &t->insn->operands[at + 1];
     if (bits == 128)

@@ -78,16 +78,21 @@ static void ptx_is_compiled_and_computes(void **state)
     OK(cuModuleUnload(b));
 }
 
+static void write_axpy(char path[512])
+{
+    snprintf(path, 512, "%s/axpy.ptx", getenv("SOFTGPU_CACHE"));
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(axpy, f);
+    fclose(f);
+}
+
 static void a_file_of_ptx_is_a_module(void **state)
 {
     CUmodule module;
     char path[512];
     (void)state;
-    snprintf(path, sizeof path, "%s/axpy.ptx", getenv("SOFTGPU_CACHE"));
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(axpy, f);
-    fclose(f);
+    write_axpy(path);
     OK(cuModuleLoad(&module, path));
     run_axpy(module, 200);
     OK(cuModuleUnload(module));
@@ -98,19 +103,13 @@ static void a_file_of_ptx_is_a_module(void **state)
 static void ptxas_makes_a_module_of_ptx(void **state)
 {
     CUmodule module;
-    char command[1024], image[sizeof axpy];
-    const char *folder = getenv("SOFTGPU_CACHE");
+    char path[512], command[2048], image[sizeof axpy];
     (void)state;
-    snprintf(command, sizeof command, "%s/in.ptx", folder);
-    FILE *f = fopen(command, "w");
-    assert_non_null(f);
-    fputs(axpy, f);
-    fclose(f);
-    snprintf(command, sizeof command, "%s -lineinfo -v --gpu-name=sm_80 %s/in.ptx -o %s/in.o", PTXAS, folder,
-             folder);
+    write_axpy(path);
+    snprintf(command, sizeof command, "%s -lineinfo -v --gpu-name=sm_80 %s -o %s.o", PTXAS, path, path);
     assert_int_equal(system(command), 0);
-    snprintf(command, sizeof command, "%s/in.o", folder);
-    f = fopen(command, "r");
+    snprintf(command, sizeof command, "%s.o", path);
+    FILE *f = fopen(command, "r");
     assert_non_null(f);
     assert_int_equal(fread(image, 1, sizeof image, f), sizeof image);
     assert_int_equal(fgetc(f), EOF);
