@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "softgpu/kernel_abi.h"
 #include "softgpu/ptx/translator.h"
 
 /* ---- texts and memory ---- */
@@ -147,8 +146,10 @@ static void write_shared(sg_ptx_translator_t *t)
         at = t->shared[i].offset + v->bytes;
     }
     sg_ptx_line(t, "\".zero %" PRIu64 "\\n\"", t->dynamic - at);
-    if (t->has_dynamic)
-        sg_ptx_line(t, "\"softgpu_dynamic_shared:\\n.zero %u\\n\"", SOFTGPU_DYNAMIC_SHARED_BYTES);
+    if (t->has_dynamic) {
+        sg_ptx_line(t, "#define TEXT_(x) #x\n#define TEXT(x) TEXT_(x)");
+        sg_ptx_line(t, "\"softgpu_dynamic_shared:\\n.zero \" TEXT(SOFTGPU_DYNAMIC_SHARED_BYTES) \"\\n\"");
+    }
     sg_ptx_line(t, "\".popsection\\n\");");
 }
 

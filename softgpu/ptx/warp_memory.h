@@ -51,14 +51,11 @@ SG_INLINE void sg_aligned(const sg_warp_t *w, uint32_t mask, sg_v64 at, uint32_t
         sg_misaligned(w, sg_lane64(at, sg_first(wrong)), bytes);
 }
 
-SG_INLINE void sg_aligned_half(const sg_warp_t *w, uint32_t mask, const sg_c64 *at, uint32_t bytes)
-{
-    SG_FOR_LANES(i, mask)
-    sg_aligned_one(w, ((const uint64_t *)at)[i], bytes);
-}
-
-/* ---- plain loads and stores of one element ---- */
-SG_INLINE uint32_t sg_differ8(sg_c64 a, sg_c64 b)
+/* ---- plain loads and stores of one element ----
+ * By halves of a warp, because blocks are often 16 wide. The usual cases are inline: the half's first lane is there, and the addresses
+ * lie in a row or at one place. All others are functions whose arguments and results are single chunks, which are
+ * passed in registers: compilers take very long over structures in memory. */
+SG_INLINE uint32_t sg_differ(sg_c64 a, sg_c64 b)
 {
 #ifdef __AVX512BW__
     return _mm512_cmp_epu64_mask((__m512i)a, (__m512i)b, 4);
@@ -69,85 +66,103 @@ SG_INLINE uint32_t sg_differ8(sg_c64 a, sg_c64 b)
     return d;
 #endif
 }
-
-typedef enum sg_shape { SG_ANY, SG_ROW, SG_ONE } sg_shape_t;
-
-/* How the addresses of 16 lanes lie, which are half a warp because blocks are often 16 wide: in a row (*at: of the first lane), at
- * one place, or anyhow. */
-SG_INLINE sg_shape_t sg_shape(uint32_t mask, const sg_c64 *address, uint32_t bytes, uint64_t *at)
+SG_INLINE bool sg_in_row(uint32_t half, sg_c64 low, sg_c64 high, uint32_t bytes)
 {
-    const uint32_t lane = sg_first(mask);
-    const uint64_t one = lane == 0 ? address[0][0] : ((const uint64_t *)address)[lane];
     const sg_c64 step = {0, 1, 2, 3, 4, 5, 6, 7};
-    *at = one - (uint64_t)bytes * lane;
-    const sg_c64 low = *at + step * bytes, high = *at + (step + 8) * bytes;
-    if (!((sg_differ8(address[0], low) | sg_differ8(address[1], high) << 8) & mask))
-        return SG_ROW;
-    *at = one;
-    const sg_c64 same = (sg_c64){0} + one;
-    return (sg_differ8(address[0], same) | sg_differ8(address[1], same) << 8) & mask ? SG_ANY : SG_ONE;
+    return !((sg_differ(low, low[0] + step * bytes) | sg_differ(high, low[0] + (step + 8) * bytes) << 8) &
+             half);
+}
+SG_INLINE bool sg_at_one(uint32_t half, sg_c64 low, sg_c64 high)
+{
+    return !((sg_differ(low, (sg_c64){0} + low[0]) | sg_differ(high, (sg_c64){0} + low[0]) << 8) & half);
 }
 
 // clang-format off
+/* Lanes that are not in the mask get 0. */
+#define SG_ONE_BY_ONE(bits, C, lanes) \
+    SG_SLOW sg_c##C sg_gather##bits(const sg_warp_t *w, uint32_t mask, sg_c64 low, sg_c64 high, sg_c64 third, sg_c64 fourth) \
+    { \
+        const sg_l64 at = {{{low, high, third, fourth}}}; union { sg_c##C v; uint##C##_t u[lanes]; } d = {{0}}; \
+        SG_FOR_LANES (i, mask) { sg_aligned_one(w, at.u[i], bits / 8); d.u[i] = *(const uint##bits##_t *)(uintptr_t)at.u[i]; } \
+        return d.v; \
+    } \
+    SG_SLOW void sg_scatter##bits(const sg_warp_t *w, uint32_t mask, sg_c64 low, sg_c64 high, sg_c64 third, sg_c64 fourth, sg_c##C x) \
+    { \
+        const sg_l64 at = {{{low, high, third, fourth}}}; const union { sg_c##C v; uint##C##_t u[lanes]; } a = {x}; \
+        SG_FOR_LANES (i, mask) { sg_aligned_one(w, at.u[i], bits / 8); *(uint##bits##_t *)(uintptr_t)at.u[i] = (uint##bits##_t)a.u[i]; } \
+    }
+SG_ONE_BY_ONE(8, 16, 32) SG_ONE_BY_ONE(16, 16, 32) SG_ONE_BY_ONE(32, 32, 16) SG_ONE_BY_ONE(64, 64, 8)
+
 #ifdef __AVX512BW__
-SG_INLINE void sg_row_load8(uint32_t mask, const void *at, uint16_t *d) { _mm256_storeu_si256((__m256i *)(void *)d, _mm256_cvtepu8_epi16(_mm_maskz_loadu_epi8((__mmask16)mask, at))); }
-SG_INLINE void sg_row_load16(uint32_t mask, const void *at, uint16_t *d) { _mm256_storeu_si256((__m256i *)(void *)d, _mm256_maskz_loadu_epi16((__mmask16)mask, at)); }
-SG_INLINE void sg_row_load32(uint32_t mask, const void *at, uint32_t *d) { _mm512_storeu_si512(d, _mm512_maskz_loadu_epi32((__mmask16)mask, at)); }
-SG_INLINE void sg_row_load64(uint32_t mask, const void *at, uint64_t *d)
-{ _mm512_storeu_si512(d, _mm512_maskz_loadu_epi64((__mmask8)mask, at)); _mm512_storeu_si512(d + 8, _mm512_maskz_loadu_epi64((__mmask8)(mask >> 8), (const char *)at + 64)); }
-SG_INLINE void sg_row_store8(uint32_t mask, void *at, const uint16_t *x) { _mm_mask_storeu_epi8(at, (__mmask16)mask, _mm256_cvtepi16_epi8(_mm256_loadu_si256((const __m256i *)(const void *)x))); }
-SG_INLINE void sg_row_store16(uint32_t mask, void *at, const uint16_t *x) { _mm256_mask_storeu_epi16(at, (__mmask16)mask, _mm256_loadu_si256((const __m256i *)(const void *)x)); }
-SG_INLINE void sg_row_store32(uint32_t mask, void *at, const uint32_t *x)
-{ if (mask == 0xffff) _mm512_storeu_si512(at, _mm512_loadu_si512(x)); else _mm512_mask_storeu_epi32(at, (__mmask16)mask, _mm512_loadu_si512(x)); }
-SG_INLINE void sg_row_store64(uint32_t mask, void *at, const uint64_t *x)
-{ _mm512_mask_storeu_epi64(at, (__mmask8)mask, _mm512_loadu_si512(x)); _mm512_mask_storeu_epi64((char *)at + 64, (__mmask8)(mask >> 8), _mm512_loadu_si512(x + 8)); }
+SG_INLINE sg_c32 sg_row_load32(uint32_t half, uint64_t at) { return (sg_c32)_mm512_maskz_loadu_epi32((__mmask16)half, (const void *)(uintptr_t)at); }
+SG_INLINE sg_c64 sg_row_load64(uint32_t mask, uint64_t at) { return (sg_c64)_mm512_maskz_loadu_epi64((__mmask8)mask, (const void *)(uintptr_t)at); }
+SG_INLINE void sg_row_store32(uint32_t half, uint64_t at, sg_c32 x) { _mm512_mask_storeu_epi32((void *)(uintptr_t)at, (__mmask16)half, (__m512i)x); }
+SG_INLINE void sg_row_store64(uint32_t mask, uint64_t at, sg_c64 x) { _mm512_mask_storeu_epi64((void *)(uintptr_t)at, (__mmask8)mask, (__m512i)x); }
+SG_INLINE sg_c16 sg_row_load16(uint32_t mask, uint64_t at) { return (sg_c16)_mm512_maskz_loadu_epi16(mask, (const void *)(uintptr_t)at); }
+SG_INLINE sg_c16 sg_row_load8(uint32_t mask, uint64_t at) { return (sg_c16)_mm512_cvtepu8_epi16(_mm256_maskz_loadu_epi8(mask, (const void *)(uintptr_t)at)); }
+SG_INLINE void sg_row_store16(uint32_t mask, uint64_t at, sg_c16 x) { _mm512_mask_storeu_epi16((void *)(uintptr_t)at, mask, (__m512i)x); }
+SG_INLINE void sg_row_store8(uint32_t mask, uint64_t at, sg_c16 x) { _mm256_mask_storeu_epi8((void *)(uintptr_t)at, mask, _mm512_cvtepi16_epi8((__m512i)x)); }
 #else
-#define SG_ROW(bits, R) \
-    SG_INLINE void sg_row_load##bits(uint32_t mask, const void *at, uint##R##_t *d) \
-    { SG_FOR_LANES (i, mask) { uint##bits##_t x; memcpy(&x, (const char *)at + i * sizeof x, sizeof x); d[i] = x; } } \
-    SG_INLINE void sg_row_store##bits(uint32_t mask, void *at, const uint##R##_t *a) \
-    { SG_FOR_LANES (i, mask) { uint##bits##_t x = (uint##bits##_t)a[i]; memcpy((char *)at + i * sizeof x, &x, sizeof x); } }
+#define SG_ROW(bits, C) \
+    SG_INLINE sg_c##C sg_row_load##bits(uint32_t mask, uint64_t at) \
+    { sg_c##C d = {0}; SG_FOR_LANES (i, mask) d[i] = ((const uint##bits##_t *)(uintptr_t)at)[i]; return d; } \
+    SG_INLINE void sg_row_store##bits(uint32_t mask, uint64_t at, sg_c##C x) \
+    { SG_FOR_LANES (i, mask) ((uint##bits##_t *)(uintptr_t)at)[i] = (uint##bits##_t)x[i]; }
 SG_ROW(8, 16) SG_ROW(16, 16) SG_ROW(32, 32) SG_ROW(64, 64)
 #endif
 
-/* Lanes that are not in the mask get something. */
-#define SG_ACCESS(bits, R) \
-    SG_INLINE sg_v##R sg_load##bits(const sg_warp_t *w, uint32_t mask, sg_v64 address) \
-    { \
-        sg_l##R d = {sg_all##R(0)}; \
-        for (uint32_t h = 0; h < 2; h++) { \
-            const uint32_t half = mask >> 16 * h & 0xffff; \
-            const sg_c64 *from = address.c + 2 * h; \
-            uint64_t at; \
-            if (!half) continue; \
-            switch (sg_shape(half, from, bits / 8, &at)) { \
-            case SG_ROW: sg_aligned_one(w, at, bits / 8); sg_row_load##bits(half, (const void *)(uintptr_t)at, d.u + 16 * h); break; \
-            case SG_ONE: { sg_aligned_one(w, at, bits / 8); const uint##bits##_t x = *(const uint##bits##_t *)(uintptr_t)at; for (int i = 0; i < 16; i++) d.u[16 * h + (uint32_t)i] = x; break; } \
-            default: \
-                sg_aligned_half(w, half, from, bits / 8); \
-                SG_FOR_LANES (i, half) d.u[16 * h + i] = *(const uint##bits##_t *)(uintptr_t)((const uint64_t *)from)[i]; \
-            } \
-        } \
-        return d.v; \
-    } \
-    SG_INLINE void sg_store##bits(const sg_warp_t *w, uint32_t mask, sg_v64 address, sg_v##R y) \
-    { \
-        sg_l##R a = {y}; \
-        for (uint32_t h = 0; h < 2; h++) { \
-            const uint32_t half = mask >> 16 * h & 0xffff; \
-            const sg_c64 *to = address.c + 2 * h; \
-            uint64_t at; \
-            if (!half) continue; \
-            if (sg_shape(half, to, bits / 8, &at) == SG_ROW) { \
-                sg_aligned_one(w, at, bits / 8); \
-                sg_row_store##bits(half, (void *)(uintptr_t)at, a.u + 16 * h); \
-            } else { \
-                sg_aligned_half(w, half, to, bits / 8); \
-                SG_FOR_LANES (i, half) *(uint##bits##_t *)(uintptr_t)((const uint64_t *)to)[i] = (uint##bits##_t)a.u[16 * h + i]; \
-            } \
-        } \
-    } \
-    /* Volatile and with semantics: one by one, in the order of the lanes. */ \
+SG_INLINE sg_c32 sg_load_half32(const sg_warp_t *w, uint32_t half, sg_c64 low, sg_c64 high)
+{
+    if (half & 1 && !(low[0] & 3)) {
+        if (sg_in_row(half, low, high, 4)) return sg_row_load32(half, low[0]);
+        if (sg_at_one(half, low, high)) return (sg_c32){0} + *(const uint32_t *)(uintptr_t)low[0];
+    }
+    return half ? sg_gather32(w, half, low, high, low, high) : (sg_c32){0};
+}
+SG_INLINE sg_v32 sg_load32(const sg_warp_t *w, uint32_t mask, sg_v64 a)
+{ return (sg_v32){{sg_load_half32(w, mask & 0xffff, a.c[0], a.c[1]), sg_load_half32(w, mask >> 16, a.c[2], a.c[3])}}; }
+SG_INLINE void sg_store_half32(const sg_warp_t *w, uint32_t half, sg_c64 low, sg_c64 high, sg_c32 x)
+{
+    if (half & 1 && !(low[0] & 3) && sg_in_row(half, low, high, 4)) sg_row_store32(half, low[0], x);
+    else if (half) sg_scatter32(w, half, low, high, low, high, x);
+}
+SG_INLINE void sg_store32(const sg_warp_t *w, uint32_t mask, sg_v64 a, sg_v32 x)
+{ sg_store_half32(w, mask & 0xffff, a.c[0], a.c[1], x.c[0]); sg_store_half32(w, mask >> 16, a.c[2], a.c[3], x.c[1]); }
+/* Of 64 bits, by quarters; of 16 and 8 the whole warp. */
+SG_INLINE sg_c64 sg_load_quarter64(const sg_warp_t *w, uint32_t quarter, sg_c64 at)
+{
+    if (quarter & 1 && !(at[0] & 7)) {
+        if (sg_in_row(quarter, at, at, 8)) return sg_row_load64(quarter, at[0]);
+        if (sg_at_one(quarter, at, at)) return (sg_c64){0} + *(const uint64_t *)(uintptr_t)at[0];
+    }
+    return quarter ? sg_gather64(w, quarter, at, at, at, at) : (sg_c64){0};
+}
+SG_INLINE sg_v64 sg_load64(const sg_warp_t *w, uint32_t mask, sg_v64 a)
+{
+    return (sg_v64){{sg_load_quarter64(w, mask & 255, a.c[0]), sg_load_quarter64(w, mask >> 8 & 255, a.c[1]), sg_load_quarter64(w, mask >> 16 & 255, a.c[2]),
+                     sg_load_quarter64(w, mask >> 24, a.c[3])}};
+}
+SG_INLINE void sg_store_quarter64(const sg_warp_t *w, uint32_t quarter, sg_c64 at, sg_c64 x)
+{
+    if (quarter & 1 && !(at[0] & 7) && sg_in_row(quarter, at, at, 8)) sg_row_store64(quarter, at[0], x);
+    else if (quarter) sg_scatter64(w, quarter, at, at, at, at, x);
+}
+SG_INLINE void sg_store64(const sg_warp_t *w, uint32_t mask, sg_v64 a, sg_v64 x)
+{
+    sg_store_quarter64(w, mask & 255, a.c[0], x.c[0]); sg_store_quarter64(w, mask >> 8 & 255, a.c[1], x.c[1]);
+    sg_store_quarter64(w, mask >> 16 & 255, a.c[2], x.c[2]); sg_store_quarter64(w, mask >> 24, a.c[3], x.c[3]);
+}
+#define SG_WHOLE_ROW(mask, a, bytes) (mask & 1 && !(a.c[0][0] & (bytes - 1)) && sg_in_row(mask & 0xffff, a.c[0], a.c[1], bytes) && \
+    !((sg_differ(a.c[2], a.c[0][0] + (sg_c64){16, 17, 18, 19, 20, 21, 22, 23} * bytes) | sg_differ(a.c[3], a.c[0][0] + (sg_c64){24, 25, 26, 27, 28, 29, 30, 31} * bytes) << 8) & mask >> 16))
+#define SG_WHOLE(bits) \
+    SG_INLINE sg_v16 sg_load##bits(const sg_warp_t *w, uint32_t mask, sg_v64 a) \
+    { if (SG_WHOLE_ROW(mask, a, bits / 8)) return (sg_v16){{sg_row_load##bits(mask, a.c[0][0])}}; return (sg_v16){{sg_gather##bits(w, mask, a.c[0], a.c[1], a.c[2], a.c[3])}}; } \
+    SG_INLINE void sg_store##bits(const sg_warp_t *w, uint32_t mask, sg_v64 a, sg_v16 x) \
+    { if (SG_WHOLE_ROW(mask, a, bits / 8)) sg_row_store##bits(mask, a.c[0][0], x.c[0]); else sg_scatter##bits(w, mask, a.c[0], a.c[1], a.c[2], a.c[3], x.c[0]); }
+SG_WHOLE(8) SG_WHOLE(16)
+
+/* Volatile and with semantics: one by one, in the order of the lanes. */
+#define SG_ORDERED(bits, R) \
     SG_SLOW sg_v##R sg_load_atomic##bits(sg_warp_t *w, uint32_t mask, sg_v64 address) \
     { \
         sg_l64 at = {address}; sg_l##R d = {sg_all##R(0)}; \
@@ -161,7 +176,7 @@ SG_ROW(8, 16) SG_ROW(16, 16) SG_ROW(32, 32) SG_ROW(64, 64)
         sg_aligned(w, mask, address, bits / 8); \
         SG_FOR_LANES (i, mask) __atomic_store_n((uint##bits##_t *)(uintptr_t)at.u[i], (uint##bits##_t)a.u[i], __ATOMIC_RELEASE); \
     }
-SG_ACCESS(8, 16) SG_ACCESS(16, 16) SG_ACCESS(32, 32) SG_ACCESS(64, 64)
+SG_ORDERED(8, 16) SG_ORDERED(16, 16) SG_ORDERED(32, 32) SG_ORDERED(64, 64)
 
 /* ---- vectors: `count` elements of a lane lie together ---- */
 #define SG_VECTORS(bits, R) \

@@ -8,97 +8,47 @@
 
 enum { THREADS = 64 };
 
-#define KERNEL(name, body)                                                                                   \
-    ".visible .entry " name "(.param .u64 from, .param .u64 to, .param .align 8 .b8 struct_[24])\n{\n"       \
-    ".reg .pred %p<9>; .reg .b16 %h<20>; .reg .b32 %r<60>; .reg .b64 %a<30>; .reg .f32 %f<30>; .reg .f64 "   \
-    "%d<20>; .reg .b128 %q<3>;\n"                                                                            \
-    "ld.param.u64 %a0, [from]; ld.param.u64 %a1, [to]; mov.u32 %r0, %tid.x; cvt.u64.u32 %a2, %r0;\n" body    \
-    "\nret;\n}\n"
+// clang-format off
+#define KERNEL(name, body)                                                                                                 \
+    ".visible .entry " name "(.param .u64 from, .param .u64 to, .param .align 8 .b8 struct_[24])\n{\n"                     \
+    ".reg .pred %p<9>; .reg .b16 %h<20>; .reg .b32 %r<60>; .reg .b64 %a<30>; .reg .f32 %f<30>; .reg .f64 %d<20>; .reg .b128 %q<3>;\n" \
+    "ld.param.u64 %a0, [from]; ld.param.u64 %a1, [to]; mov.u32 %r0, %tid.x; cvt.u64.u32 %a2, %r0;\n" body "\nret;\n}\n"
 /* %a5: from + THREAD * bytes, %a6: to + THREAD * 32 */
 #define ELEMENT(bytes) "mad.lo.u64 %a5, %a2, " bytes ", %a0; mad.lo.u64 %a6, %a2, 32, %a1;\n"
 
 static const char module[] = PTX_HEAD
-    ".global .align 4 .u32 counter = 7;\n.const .align 8 .b8 text[12] = {104, 105, 0, 0, 1, 2, 3, 4, 5, 6, "
-    "7, 8};\n.global .align 8 .u64 pointers[2] = {counter, generic(text)};\n"
-    ".shared .align 16 .b8 tile[8192];\n" KERNEL(
-        "sizes",
-        ELEMENT("8") "ld.global.u8 %r1, [%a5+1]; ld.global.s8 %r2, [%a5+2]; ld.global.u16 %h1, [%a5+2]; "
-                     "ld.global.s16 %r3, [%a5+4]; ld.global.s32 %a7, [%a5+4];\n"
-                     "st.global.u8 [%a6], %r1; st.global.u32 [%a6+4], %r2; st.global.u16 [%a6+8], %h1; "
-                     "st.global.u32 [%a6+12], %r3; st.global.u64 [%a6+16], %a7; st.global.u8 [%a6+24], %r2;")
-        KERNEL("vectors", ELEMENT("32") "ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%a5]; ld.global.nc.v2.f64 "
-                                        "{%d1, %d2}, [%a5+16]; st.global.v4.u32 [%a6], {%r4, %r3, %r2, %r1}; "
-                                        "st.global.v2.f64 [%a6+16], {%d2, %d1};") KERNEL(
-            "wide",
-            ELEMENT(
-                "32") "ld.global.b128 %q1, [%a5]; mov.b128 {%a7, %a8}, %q1; st.global.u64 [%a6], %a8; "
-                      "st.global.u64 [%a6+8], %a7; mov.b128 %q2, {%a8, %a7}; st.global.b128 [%a6+16], %q2;")
-            KERNEL("gather", "xor.b32 %r1, %r0, 21; mul.lo.u32 %r1, %r1, 37; and.b32 %r1, %r1, 63; "
-                             "mul.wide.u32 %a7, %r1, 4; add.u64 %a5, %a0, %a7; add.u64 %a6, %a1, %a7;\n"
-                             "setp.ne.u32 %p0, %r0, 9; @%p0 ld.global.u32 %r2, [%a5]; @!%p0 mov.u32 %r2, 99; "
-                             "st.global.u32 [%a6], %r2;")
-                KERNEL(
-                    "parameters",
-                    "ld.param.u32 %r1, [struct_+4]; ld.param.v2.u64 {%a7, %a8}, [struct_+8]; mov.b64 %a9, "
-                    "struct_; cvta.param.u64 %a9, %a9; ld.u16 %h1, [%a9+6]; ld.param.s8 %r2, [struct_+7];\n"
-                    "mad.lo.u64 %a6, %a2, 32, %a1; st.global.u32 [%a6], %r1; st.global.u64 [%a6+8], %a7; "
-                    "st.global.u64 [%a6+16], %a8; st.global.u16 [%a6+4], %h1; st.global.u32 [%a6+24], %r2;")
-                    KERNEL(
-                        "variables",
-                        "mad.lo.u64 %a6, %a2, 32, %a1; atom.global.add.u32 %r1, [counter], 1; st.global.u32 "
-                        "[%a6], %r1; ld.const.u32 %r2, [text+4]; st.global.u32 [%a6+4], %r2;\n"
+    ".global .align 4 .u32 counter = 7;\n.const .align 8 .b8 text[12] = {104, 105, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8};\n.global .align 8 .u64 pointers[2] = {counter, generic(text)};\n"
+    ".shared .align 16 .b8 tile[8192];\n"
+    KERNEL("sizes", ELEMENT("8") "ld.global.u8 %r1, [%a5+1]; ld.global.s8 %r2, [%a5+2]; ld.global.u16 %h1, [%a5+2]; ld.global.s16 %r3, [%a5+4]; ld.global.s32 %a7, [%a5+4];\n"
+                    "st.global.u8 [%a6], %r1; st.global.u32 [%a6+4], %r2; st.global.u16 [%a6+8], %h1; st.global.u32 [%a6+12], %r3; st.global.u64 [%a6+16], %a7; st.global.u8 [%a6+24], %r2;")
+    KERNEL("vectors", ELEMENT("32") "ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%a5]; ld.global.nc.v2.f64 {%d1, %d2}, [%a5+16]; st.global.v4.u32 [%a6], {%r4, %r3, %r2, %r1}; st.global.v2.f64 [%a6+16], {%d2, %d1};")
+    KERNEL("wide", ELEMENT("32") "ld.global.b128 %q1, [%a5]; mov.b128 {%a7, %a8}, %q1; st.global.u64 [%a6], %a8; st.global.u64 [%a6+8], %a7; mov.b128 %q2, {%a8, %a7}; st.global.b128 [%a6+16], %q2;")
+    KERNEL("gather", "xor.b32 %r1, %r0, 21; mul.lo.u32 %r1, %r1, 37; and.b32 %r1, %r1, 63; mul.wide.u32 %a7, %r1, 4; add.u64 %a5, %a0, %a7; add.u64 %a6, %a1, %a7;\n"
+                     "setp.ne.u32 %p0, %r0, 9; @%p0 ld.global.u32 %r2, [%a5]; @!%p0 mov.u32 %r2, 99; st.global.u32 [%a6], %r2;")
+    KERNEL("parameters", "ld.param.u32 %r1, [struct_+4]; ld.param.v2.u64 {%a7, %a8}, [struct_+8]; mov.b64 %a9, struct_; cvta.param.u64 %a9, %a9; ld.u16 %h1, [%a9+6]; ld.param.s8 %r2, [struct_+7];\n"
+                         "mad.lo.u64 %a6, %a2, 32, %a1; st.global.u32 [%a6], %r1; st.global.u64 [%a6+8], %a7; st.global.u64 [%a6+16], %a8; st.global.u16 [%a6+4], %h1; st.global.u32 [%a6+24], %r2;")
+    KERNEL("variables", "mad.lo.u64 %a6, %a2, 32, %a1; atom.global.add.u32 %r1, [counter], 1; st.global.u32 [%a6], %r1; ld.const.u32 %r2, [text+4]; st.global.u32 [%a6+4], %r2;\n"
                         "ld.global.u64 %a7, [pointers+8]; ld.u8 %r3, [%a7+1]; st.global.u32 [%a6+8], %r3;")
     /* each thread: from[0..] is updated by all, the old values do not matter; shared by 32-bit addresses */
-    KERNEL("atomics",
-           "red.global.add.u32 [%a0], %r0; red.global.add.u64 [%a0+8], %a2; red.global.min.s32 [%a0+16], "
-           "%r0; red.global.max.u32 [%a0+20], %r0; red.global.or.b32 [%a0+24], %r0; red.global.and.b32 "
-           "[%a0+28], %r0; red.global.xor.b32 [%a0+32], %r0;\n"
-           "cvt.rn.f32.u32 %f1, %r0; red.global.add.f32 [%a0+36], %f1; cvt.rn.f64.u32 %d1, %r0; "
-           "red.global.add.f64 [%a0+40], %d1; atom.global.inc.u32 %r1, [%a0+48], 5; atom.global.dec.u32 %r2, "
-           "[%a0+52], 5;\n"
-           "mov.b32 %r3, 0x3c003c00; red.global.add.noftz.f16x2 [%a0+56], %r3; mov.b16 %h1, 0x3f80; "
-           "atom.global.add.noftz.bf16 %h2, [%a0+60], %h1; atom.global.exch.b64 %a7, [%a0+64], 5; "
-           "red.global.max.s64 [%a0+72], %a2; red.global.add.v2.f32 [%a0+80], {%f1, %f1};\n"
-           "atom.relaxed.gpu.global.cas.b16 %h3, [%a0+88], 0, 7; mov.u32 %r5, tile; st.shared.u32 [%r5+64], "
-           "0; bar.sync 0; atom.shared.add.u32 %r6, [%r5+64], 2; bar.sync 0; ld.shared.u32 %r7, [tile+64]; "
-           "st.global.u32 [%a1], %r7;")
-        KERNEL("async", "shl.b32 %r1, %r0, 4; mov.u32 %r2, tile; add.u32 %r2, %r2, %r1; cvt.u64.u32 %a7, "
-                        "%r1; add.u64 %a5, %a0, %a7; cp.async.cg.shared.global [%r2], [%a5], 16; "
-                        "cp.async.commit_group; cp.async.wait_group 0; bar.sync 0;\n"
-                        "cp.async.ca.shared.global [%r2+2048], [%a5], 8, 4; cp.async.wait_all; xor.b32 %r3, "
-                        "%r1, 16; mov.u32 %r4, tile; add.u32 %r4, %r4, %r3; ld.shared.v2.u32 {%r5, %r6}, "
-                        "[%r4]; ld.shared.v2.u32 {%r7, %r8}, [%r2+2048]; mad.lo.u64 %a6, %a2, 32, %a1; "
-                        "st.global.v4.u32 [%a6], {%r5, %r6, %r7, %r8};")
+    KERNEL("atomics", "red.global.add.u32 [%a0], %r0; red.global.add.u64 [%a0+8], %a2; red.global.min.s32 [%a0+16], %r0; red.global.max.u32 [%a0+20], %r0; red.global.or.b32 [%a0+24], %r0; red.global.and.b32 [%a0+28], %r0; red.global.xor.b32 [%a0+32], %r0;\n"
+                      "cvt.rn.f32.u32 %f1, %r0; red.global.add.f32 [%a0+36], %f1; cvt.rn.f64.u32 %d1, %r0; red.global.add.f64 [%a0+40], %d1; atom.global.inc.u32 %r1, [%a0+48], 5; atom.global.dec.u32 %r2, [%a0+52], 5;\n"
+                      "mov.b32 %r3, 0x3c003c00; red.global.add.noftz.f16x2 [%a0+56], %r3; mov.b16 %h1, 0x3f80; atom.global.add.noftz.bf16 %h2, [%a0+60], %h1; atom.global.exch.b64 %a7, [%a0+64], 5; red.global.max.s64 [%a0+72], %a2; red.global.add.v2.f32 [%a0+80], {%f1, %f1};\n"
+                      "atom.relaxed.gpu.global.cas.b16 %h3, [%a0+88], 0, 7; mov.u32 %r5, tile; st.shared.u32 [%r5+64], 0; bar.sync 0; atom.shared.add.u32 %r6, [%r5+64], 2; bar.sync 0; ld.shared.u32 %r7, [tile+64]; st.global.u32 [%a1], %r7;")
+    KERNEL("async", "shl.b32 %r1, %r0, 4; mov.u32 %r2, tile; add.u32 %r2, %r2, %r1; cvt.u64.u32 %a7, %r1; add.u64 %a5, %a0, %a7; cp.async.cg.shared.global [%r2], [%a5], 16; cp.async.commit_group; cp.async.wait_group 0; bar.sync 0;\n"
+                    "cp.async.ca.shared.global [%r2+2048], [%a5], 8, 4; cp.async.wait_all; xor.b32 %r3, %r1, 16; mov.u32 %r4, tile; add.u32 %r4, %r4, %r3; ld.shared.v2.u32 {%r5, %r6}, [%r4]; ld.shared.v2.u32 {%r7, %r8}, [%r2+2048]; mad.lo.u64 %a6, %a2, 32, %a1; st.global.v4.u32 [%a6], {%r5, %r6, %r7, %r8};")
     /* a: 16 x 16, b: 16 x 8 (as rows of its columns) of f16, from memory through ldmatrix */
-    KERNEL("mma_f16",
-           "mov.u32 %r1, tile; mul.lo.u32 %r2, %r0, 8; setp.lt.u32 %p0, %r0, 32; @!%p0 bra end; mul.wide.u32 "
-           "%a7, %r2, 4; add.u64 %a5, %a0, %a7;\n"
-           "ld.global.v4.u32 {%r3, %r4, %r5, %r6}, [%a5]; ld.global.v4.u32 {%r7, %r8, %r9, %r10}, [%a5+16]; "
-           "shl.b32 %r11, %r0, 5; add.u32 %r11, %r11, %r1; st.shared.v4.u32 [%r11], {%r3, %r4, %r5, %r6}; "
-           "st.shared.v4.u32 [%r11+16], {%r7, %r8, %r9, %r10}; bar.warp.sync 0xffffffff;\n"
-           "and.b32 %r12, %r0, 15; shr.u32 %r13, %r0, 4; shl.b32 %r12, %r12, 5; shl.b32 %r13, %r13, 4; "
-           "add.u32 %r12, %r12, %r13; add.u32 %r12, %r12, %r1; ldmatrix.sync.aligned.m8n8.x4.shared.b16 "
-           "{%r20, %r21, %r22, %r23}, [%r12];\n"
-           "and.b32 %r14, %r0, 7; shr.u32 %r15, %r0, 3; and.b32 %r15, %r15, 1; shl.b32 %r14, %r14, 5; "
-           "shl.b32 %r15, %r15, 4; add.u32 %r14, %r14, %r15; add.u32 %r14, %r14, %r1; "
-           "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r24, %r25}, [%r14+512];\n"
-           "mov.f32 %f0, 0f3f800000; mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1, %f2, %f3, %f4}, "
-           "{%r20, %r21, %r22, %r23}, {%r24, %r25}, {%f0, %f0, %f0, %f0};\n"
-           "shr.u32 %r30, %r0, 2; and.b32 %r31, %r0, 3; shl.b32 %r30, %r30, 5; shl.b32 %r31, %r31, 3; "
-           "add.u32 %r30, %r30, %r31; cvt.u64.u32 %a8, %r30; add.u64 %a8, %a8, %a1; st.global.v2.f32 [%a8], "
-           "{%f1, %f2}; st.global.v2.f32 [%a8+256], {%f3, %f4}; end:")
+    KERNEL("mma_f16", "mov.u32 %r1, tile; mul.lo.u32 %r2, %r0, 8; setp.lt.u32 %p0, %r0, 32; @!%p0 bra end; mul.wide.u32 %a7, %r2, 4; add.u64 %a5, %a0, %a7;\n"
+                      "ld.global.v4.u32 {%r3, %r4, %r5, %r6}, [%a5]; ld.global.v4.u32 {%r7, %r8, %r9, %r10}, [%a5+16]; shl.b32 %r11, %r0, 5; add.u32 %r11, %r11, %r1; st.shared.v4.u32 [%r11], {%r3, %r4, %r5, %r6}; st.shared.v4.u32 [%r11+16], {%r7, %r8, %r9, %r10}; bar.warp.sync 0xffffffff;\n"
+                      "and.b32 %r12, %r0, 15; shr.u32 %r13, %r0, 4; shl.b32 %r12, %r12, 5; shl.b32 %r13, %r13, 4; add.u32 %r12, %r12, %r13; add.u32 %r12, %r12, %r1; ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r20, %r21, %r22, %r23}, [%r12];\n"
+                      "and.b32 %r14, %r0, 7; shr.u32 %r15, %r0, 3; and.b32 %r15, %r15, 1; shl.b32 %r14, %r14, 5; shl.b32 %r15, %r15, 4; add.u32 %r14, %r14, %r15; add.u32 %r14, %r14, %r1; ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r24, %r25}, [%r14+512];\n"
+                      "mov.f32 %f0, 0f3f800000; mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1, %f2, %f3, %f4}, {%r20, %r21, %r22, %r23}, {%r24, %r25}, {%f0, %f0, %f0, %f0};\n"
+                      "shr.u32 %r30, %r0, 2; and.b32 %r31, %r0, 3; shl.b32 %r30, %r30, 5; shl.b32 %r31, %r31, 3; add.u32 %r30, %r30, %r31; cvt.u64.u32 %a8, %r30; add.u64 %a8, %a8, %a1; st.global.v2.f32 [%a8], {%f1, %f2}; st.global.v2.f32 [%a8+256], {%f3, %f4}; end:")
     /* fragments as the lanes have them: register r of lane l is word 8 * l + r */
-    KERNEL("mma_s8", "setp.ge.u32 %p0, %r0, 32; @%p0 ret; mad.lo.u64 %a5, %a2, 32, %a0; ld.global.v4.u32 "
-                     "{%r1, %r2, %r3, %r4}, [%a5]; ld.global.v2.u32 {%r5, %r6}, [%a5+16]; mov.u32 %r7, 10;\n"
-                     "mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 {%r11, %r12, %r13, %r14}, {%r1, %r2, "
-                     "%r3, %r4}, {%r5, %r6}, {%r7, %r7, %r7, %r7}; mad.lo.u64 %a6, %a2, 16, %a1; "
-                     "st.global.v4.u32 [%a6], {%r11, %r12, %r13, %r14};")
-        KERNEL("mma_tf32",
-               "setp.ge.u32 %p0, %r0, 32; @%p0 ret; mad.lo.u64 %a5, %a2, 32, %a0; ld.global.v4.u32 {%r1, "
-               "%r2, %r3, %r4}, [%a5]; ld.global.v2.u32 {%r5, %r6}, [%a5+16]; mov.f32 %f0, 0f00000000;\n"
-               "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1, %f2, %f3, %f4}, {%r1, %r2, %r3, "
-               "%r4}, {%r5, %r6}, {%f0, %f0, %f0, %f0}; mad.lo.u64 %a6, %a2, 16, %a1; st.global.v4.f32 "
-               "[%a6], {%f1, %f2, %f3, %f4};");
+    KERNEL("mma_s8", "setp.ge.u32 %p0, %r0, 32; @%p0 ret; mad.lo.u64 %a5, %a2, 32, %a0; ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%a5]; ld.global.v2.u32 {%r5, %r6}, [%a5+16]; mov.u32 %r7, 10;\n"
+                     "mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 {%r11, %r12, %r13, %r14}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, {%r7, %r7, %r7, %r7}; mad.lo.u64 %a6, %a2, 16, %a1; st.global.v4.u32 [%a6], {%r11, %r12, %r13, %r14};")
+    KERNEL("mma_tf32", "setp.ge.u32 %p0, %r0, 32; @%p0 ret; mad.lo.u64 %a5, %a2, 32, %a0; ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%a5]; ld.global.v2.u32 {%r5, %r6}, [%a5+16]; mov.f32 %f0, 0f00000000;\n"
+                       "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1, %f2, %f3, %f4}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, {%f0, %f0, %f0, %f0}; mad.lo.u64 %a6, %a2, 16, %a1; st.global.v4.f32 [%a6], {%f1, %f2, %f3, %f4};");
+// clang-format on
 
 static const softgpu_kernel_table_t *table;
 static uint32_t from[THREADS * 8] __attribute__((aligned(64))), to[THREADS * 8] __attribute__((aligned(64)));
