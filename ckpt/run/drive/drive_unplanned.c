@@ -12,7 +12,8 @@
  * touched. If something has to leave then, or for a small one, the plan is left to make room (runner.c).
  *
  * A free that is late, also one behind the last operation: what the plan does is done until it would take the buffer's chunks (or its
- * bytes, of a small one) without a copy on the host. One that is early: unless recipes read the buffer; its place gets no other buffer until it should have died.
+ * bytes, of a small one) without a copy on the host. One that is early: unless recipes read the buffer; its place gets no other
+ * buffer until it should have died.
  *
  * What the sources of dropped contents are is found by their buffers, all versions of a buffer taken for one: too many rather
  * than too few.

@@ -1,7 +1,7 @@
 /* jit.c: PTX in memory becomes a kernel library: read (softgpu/ptx), translated to C, compiled by the system's compiler, and kept.
  *
- * What the driver's interface says of PTX holds here: cuModuleLoadData and cuLibraryLoadData take it as text that ends with a zero, and
- * compile it. What is kept is named after the C text, the compiler's command and the processor, so that another translator, compiler or
+ * What the driver's interface says of PTX holds here: cuModuleLoadData and cuLibraryLoadData take it as text that ends with a zero,
+ * cuModuleLoad as a file, and compile it. What is kept is named after the C text, the compiler's command and the processor, so that another translator, compiler or
  * machine finds nothing of this one's. A folder is filled under a name of its own and then renamed: processes may do so at once.
  *
  *   SOFTGPU_CC      the compiler, with flags of its own if need be (cc)
@@ -9,7 +9,6 @@
  */
 #include "softgpu/driver/module/module.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -63,12 +62,21 @@ bool sg_jit_is_ptx(const void *image, size_t *bytes)
     return true;
 }
 
+/* Machine code has zeros near its beginning: it is not read to its end. */
+static bool is_text(FILE *f)
+{
+    char head[64];
+    const size_t n = fread(head, 1, sizeof head, f);
+    rewind(f);
+    return n && !memchr(head, 0, n);
+}
+
 char *sg_jit_read(const char *path, size_t *bytes)
 {
     struct stat facts;
     FILE *f = fopen(path, "re");
     *bytes = 0;
-    char *text = f && !fstat(fileno(f), &facts) && facts.st_size < MOST_PTX_BYTES
+    char *text = f && is_text(f) && !fstat(fileno(f), &facts) && facts.st_size < MOST_PTX_BYTES
                      ? calloc(1, (size_t)facts.st_size + 1)
                      : NULL;
     const bool whole = text && fread(text, 1, (size_t)facts.st_size, f) == (size_t)facts.st_size;
