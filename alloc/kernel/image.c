@@ -61,11 +61,33 @@ static bool is_table(const char *name)
     return begins(name, "__cudart_") || begins(name, "mrg32k3aM") || begins(name, "precalc_xorwow_");
 }
 
+/* Literals, as nvcc and Clang name them: of printf and assert, initial values of local arrays, names of functions. Triton numbers its own. */
+static bool is_literal(const char *name)
+{
+    static const char *const names[] = {
+        "$str", "__unnamed_", "_$_str", "__const_$_", "__func__", "__FUNCTION__", "__PRETTY_FUNCTION__"};
+    static const char *const numbered[] = {"assertMessage_", "assertFile_", "assertFunc_", "printfFormat_"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (begins(name, names[i]))
+            return true;
+    for (size_t i = 0; i < sizeof numbered / sizeof *numbered; i++)
+        if (begins(name, numbered[i])) {
+            const char *number = name + strlen(numbered[i]);
+            return *number && !number[strspn(number, "0123456789")];
+        }
+    return false;
+}
+
+/* The objects behind threadIdx and its like in Clang's headers, which it writes where nothing is optimised. */
+static bool is_index(const char *name, size_t bytes)
+{
+    return bytes == 1 && (!strcmp(name, "threadIdx") || !strcmp(name, "blockIdx") ||
+                          !strcmp(name, "blockDim") || !strcmp(name, "gridDim"));
+}
+
 bool ebb_image_is_constant(const char *name, size_t bytes)
 {
-    /* The first two: literals of printf and assert. */
-    return begins(name, "$str") || begins(name, "__unnamed_") || is_table(name) ||
-           is_empty_object(name, bytes);
+    return is_literal(name) || is_table(name) || is_index(name, bytes) || is_empty_object(name, bytes);
 }
 
 /* ---- cubins ---- */
@@ -133,8 +155,18 @@ static bool declares_constant(const char *at, const char *end)
     return false;
 }
 
-/* Instructions have the word behind another (ld.global), declarations behind a space. What has no .version is no PTX (the manual, "PTX
- * Module Directives"), but something that this cannot read. */
+/* Whether ".global" is a declaration's: instructions have it behind another word (ld.global), and a parameter that points there behind
+ * ".ptr" (the manual, "Kernel Parameter Attributes"). */
+static bool declares(const char *text, const char *at, const char *behind, const char *end)
+{
+    if ((at > text && !strchr(" \t\n", at[-1])) || behind >= end || !strchr(" \t\n", *behind))
+        return false;
+    while (at > text && strchr(" \t\n", at[-1]))
+        at--;
+    return at - text < 4 || memcmp(at - 4, ".ptr", 4) != 0;
+}
+
+/* What has no .version is no PTX (the manual, "PTX Module Directives"), but something that this cannot read. */
 static ebb_image_variables_t look_at_ptx(const char *text, size_t bytes)
 {
     static const char word[] = ".global", version[] = ".version";
@@ -143,8 +175,7 @@ static ebb_image_variables_t look_at_ptx(const char *text, size_t bytes)
         return EBB_IMAGE_UNKNOWN;
     for (const char *at = text; (at = memmem(at, (size_t)(end - at), word, sizeof word - 1)); at++) {
         const char *behind = at + sizeof word - 1;
-        bool declares = (at == text || strchr(" \t\n", at[-1])) && behind < end && strchr(" \t\n", *behind);
-        if (declares && !declares_constant(behind, end))
+        if (declares(text, at, behind, end) && !declares_constant(behind, end))
             return EBB_IMAGE_SOME;
     }
     return EBB_IMAGE_NONE;

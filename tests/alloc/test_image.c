@@ -60,6 +60,13 @@ static void constants_are_told_by_name_and_size(void **state)
         {"__unnamed_1", 15, true},
         {"__cudart_i2opi_f", 24, true},
         {"precalc_xorwow_matrix", 102400, true},
+        {"_$_str4", 3, true},
+        {"__const_$__Z1kPi_$_t", 16, true},
+        {"__PRETTY_FUNCTION___$__Z1kPi", 14, true},
+        {"printfFormat_0", 34, true},
+        {"printfFormat_now", 34, false},
+        {"blockIdx", 1, true},
+        {"blockIdx", 4, false},
         {"_ZN6thrust6deviceE", 1, true},
         {"_ZN34_INTERNAL_b36080e7_4_t_cu_66a49c834cuda3std3__45__cpo5beginE", 1, true},
         {"_ZN53_INTERNAL_e135e859_22_cutlass_shader_base_cu_b371cb214cute1_E", 1, true},
@@ -74,6 +81,25 @@ static void constants_are_told_by_name_and_size(void **state)
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_int_equal(ebb_image_is_constant(cases[i].name, cases[i].bytes), cases[i].constant);
+}
+
+static void ptx_declares_variables_behind_no_ptr(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        ebb_image_variables_t found;
+    } cases[] = {
+        {".version 9.0\n.visible .entry k(\n\t.param .u64 .ptr .global .align 1 k_param_0\n)",
+         EBB_IMAGE_NONE},
+        {".version 9.0\n.entry k(.param .u64 .ptr\n\t .global .align 1 k_param_0)", EBB_IMAGE_NONE},
+        {".version 9.0\n.visible .global .align 4 .u32 count;", EBB_IMAGE_SOME},
+        {".global .align 4 .u32 count;\n.version 9.0", EBB_IMAGE_SOME},
+        {".version 9.0\n.global .align 1 .b8 assertFile_0[2] = {97};", EBB_IMAGE_NONE},
+        {".version 9.0\n.global .align 1 .b8 threadIdx[1];", EBB_IMAGE_NONE},
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(ebb_image_variables(cases[i].text, true), cases[i].found);
 }
 
 static void packed_image_is_left_for_later(void **state)
@@ -136,6 +162,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_form_tells_of_variables),
         cmocka_unit_test(constants_are_told_by_name_and_size),
+        cmocka_unit_test(ptx_declares_variables_behind_no_ptr),
         cmocka_unit_test(packed_image_is_left_for_later),
         cmocka_unit_test(wrapper_leads_to_its_image),
         cmocka_unit_test(text_may_be_shorter_than_a_magic_number),
