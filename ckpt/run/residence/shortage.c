@@ -107,7 +107,9 @@ static void say_holders(ebb_device_t *dev, const ebb_operation_t *op, const hold
             "  of the budget of %.1f MiB %.1f are not ebb's (context, modules, libraries), %.1f could leave, "
             "%.1f cannot, %.1f are free",
             mib(u->budget_bytes + u->overhead_bytes), mib(u->overhead_bytes), mib(h->may_leave),
-            mib(u->mapped_bytes - h->may_leave), mib(u->budget_bytes - u->mapped_bytes));
+            mib(u->mapped_bytes - h->may_leave),
+            /* What is not ebb's may have grown into what is in use. */
+            mib(u->budget_bytes > u->mapped_bytes ? u->budget_bytes - u->mapped_bytes : 0));
     ebb_log(
         EBB_WARN,
         "  cannot leave: %.1f MiB in buffers up to %.3g MiB, which never do; %.1f for the operation; %.1f "
