@@ -1,7 +1,7 @@
 /* jit.c: PTX in memory becomes a kernel library: read (softgpu/ptx), translated to C, compiled by the system's compiler, and kept.
  *
  * What the driver's interface says of PTX holds here: cuModuleLoadData and cuLibraryLoadData take it as text that ends with a zero,
- * cuModuleLoad as a file, and compile it. What is kept is named after the C text, the compiler's command and the processor, so that another translator, compiler or
+ * cuModuleLoad as a file, both in fat binaries too (fatbin.c), and compile it. What is kept is named after the C text, the compiler's command and the processor, so that another translator, compiler or
  * machine finds nothing of this one's. A folder is filled under a name of its own and then renamed: processes may do so at once.
  *
  *   SOFTGPU_CC      the compiler, with flags of its own if need be (cc)
@@ -62,29 +62,33 @@ bool sg_jit_is_ptx(const void *image, size_t *bytes)
     return true;
 }
 
-/* Machine code has zeros near its beginning: it is not read to its end. */
-static bool is_text(FILE *f)
+/* Other machine code has zeros near its beginning: it is not read to its end. */
+static bool is_image(FILE *f)
 {
     char head[64];
     const size_t n = fread(head, 1, sizeof head, f);
+    const uint32_t magic = SG_FATBIN_MAGIC;
     rewind(f);
-    return n && !memchr(head, 0, n);
+    return n && (!memchr(head, 0, n) || (n > sizeof magic && !memcmp(head, &magic, sizeof magic)));
 }
 
-char *sg_jit_read(const char *path, size_t *bytes)
+char *sg_jit_read(const char *path)
 {
     struct stat facts;
     FILE *f = fopen(path, "re");
-    *bytes = 0;
-    char *text = f && is_text(f) && !fstat(fileno(f), &facts) && facts.st_size < MOST_PTX_BYTES
-                     ? calloc(1, (size_t)facts.st_size + 1)
-                     : NULL;
-    const bool whole = text && fread(text, 1, (size_t)facts.st_size, f) == (size_t)facts.st_size;
+    char *image = f && is_image(f) && !fstat(fileno(f), &facts) && facts.st_size < MOST_PTX_BYTES
+                      ? calloc(1, (size_t)facts.st_size + 1)
+                      : NULL;
+    const bool whole = image && fread(image, 1, (size_t)facts.st_size, f) == (size_t)facts.st_size;
+    size_t bytes;
+    const char *at;
     if (f)
         fclose(f);
-    if (whole && sg_jit_is_ptx(text, bytes))
-        return text;
-    free(text);
+    if (whole &&
+        (sg_jit_is_ptx(image, &bytes) || (facts.st_size >= 16 && sg_fatbin_open(image, &at, &bytes) &&
+                                          at == image && bytes <= (size_t)facts.st_size)))
+        return image;
+    free(image);
     return NULL;
 }
 

@@ -42,6 +42,10 @@ bool sg_library_origin(const void *image, char out[PATH_MAX]);
 const softgpu_kernel_table_t *sg_library_open(const char *path, bool must_be_loaded);
 /* Its kernel library: the table, and in *path (owned by the caller) where it was found; NULL there: in `origin`. */
 const softgpu_kernel_table_t *sg_library_find(const char *origin, char **path);
+/* Tells that there is none. */
+void sg_library_missing(const char *origin);
+/* Whether a PTX text has all kernels of one of the library's units: else the text is of other sources. */
+bool sg_library_is_of(const softgpu_kernel_table_t *table, const char *ptx, size_t bytes);
 /* The same library for another mode, or NULL. */
 const softgpu_kernel_table_t *sg_library_for_mode(const char *path, softgpu_mode_t mode);
 /* Another instance of the library that holds the table. */
@@ -49,11 +53,18 @@ const softgpu_kernel_table_t *sg_library_again(const softgpu_kernel_table_t *tab
 /* Which unit an image is of, by the names in it; SG_ALL_UNITS: no telling, or only one. */
 uint32_t sg_library_unit(const softgpu_kernel_table_t *table, const void *image);
 
+/* ---- fatbin.c ---- */
+#define SG_FATBIN_MAGIC 0xba55ed50u /* its first four bytes */
+/* A fat binary in memory: a wrapper that points to it (nvcc's __fatDeviceText), or the thing itself. bytes: header and what follows it. */
+bool sg_fatbin_open(const void *image, const char **at, size_t *bytes);
+/* The PTX in it that is for this device: of the highest architecture up to its own. NULL: none, or compressed. */
+const char *sg_fatbin_ptx(const void *image, size_t *bytes);
+
 /* ---- jit.c: PTX ---- */
 /* Whether an image in memory is PTX, and how long it is. */
 bool sg_jit_is_ptx(const void *image, size_t *bytes);
-/* The text of a file of PTX, the caller's, and its length; NULL, and no bytes: it is none. */
-char *sg_jit_read(const char *path, size_t *bytes);
+/* What a file of PTX, or a fat binary, holds, and a zero behind it: the caller's. NULL: it is neither. */
+char *sg_jit_read(const char *path);
 /* The kernel library made of it, compiled unless it has been before: *path, the caller's. It holds kernels for SIMT mode. What is wrong is
  * in the log. */
 CUresult sg_jit_library(const char *ptx, size_t bytes, char **path);
