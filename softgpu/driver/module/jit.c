@@ -1,4 +1,8 @@
-/* jit.c: PTX in memory becomes a kernel library: read (softgpu/ptx), translated to C, compiled by the system's compiler, and kept.
+/* jit.c: PTX in memory becomes kernel libraries: read (softgpu/ptx), translated to C, compiled by the system's compiler, and kept.
+ *
+ * Of a module with several kernels only an outline is compiled when it is loaded (variables, the kernels' names and parameters), and each
+ * kernel when it is first launched, into a library of its own: a template library's modules hold dozens, of which a program launches
+ * few. What cannot be translated is refused at load all the same.
  *
  * What the driver's interface says of PTX holds here: cuModuleLoadData and cuLibraryLoadData take it as text that ends with a zero,
  * cuModuleLoad as a file, both in fat binaries too (fatbin.c), and compile it. What is kept is named after the C text, the compiler's command and the processor, so that another translator, compiler or
@@ -94,24 +98,32 @@ char *sg_jit_read(const char *path)
 
 /* ---- the text ---- */
 
-static CUresult translate(const char *ptx, size_t bytes, jit_t *jit)
+CUresult sg_jit_refuse(const char *ptx, size_t bytes)
 {
-    sg_ptx_module_t *module = NULL;
-    sg_ptx_error_t error;
     const char *why;
-    if (sg_ptx_is_of_nvidia(ptx, bytes, &why)) {
-        sg_log(1, "PTX is refused: %s", why);
-        return CUDA_ERROR_JIT_COMPILATION_DISABLED;
-    }
-    if (!sg_ptx_read(ptx, bytes, &module, &error)) {
-        sg_log(1, "PTX is refused: %s", error.text);
-        return CUDA_ERROR_INVALID_PTX;
-    }
+    if (!sg_ptx_is_of_nvidia(ptx, bytes, &why))
+        return CUDA_SUCCESS;
+    sg_log(1, "PTX is refused: %s", why);
+    return CUDA_ERROR_JIT_COMPILATION_DISABLED;
+}
+
+static CUresult read_module(const char *ptx, size_t bytes, sg_ptx_module_t **module)
+{
+    sg_ptx_error_t error;
+    SG_TRY(sg_jit_refuse(ptx, bytes));
+    if (sg_ptx_read(ptx, bytes, module, &error))
+        return CUDA_SUCCESS;
+    sg_log(1, "PTX is refused: %s", error.text);
+    return CUDA_ERROR_INVALID_PTX;
+}
+
+static CUresult translate(const sg_ptx_module_t *module, uint32_t part, jit_t *jit)
+{
+    sg_ptx_error_t error;
     FILE *out = open_memstream(&jit->text, &jit->bytes);
-    bool good = out && sg_ptx_translate(module, out, &error);
+    bool good = out && sg_ptx_translate(module, part, out, &error);
     if (out && fclose(out))
         good = false;
-    sg_ptx_free(module);
     if (good)
         return CUDA_SUCCESS;
     sg_log(1, "PTX is refused: %s", out ? error.text : "out of host memory");
@@ -325,11 +337,11 @@ static CUresult find_or_make(const char *cache_path, const jit_t *jit, char **pa
     return result;
 }
 
-CUresult sg_jit_library(const char *ptx, size_t bytes, char **path)
+static CUresult make_library(const sg_ptx_module_t *module, uint32_t part, char **path)
 {
     jit_t jit = {.text = NULL};
     const char *compiler = getenv("SOFTGPU_CC");
-    CUresult result = translate(ptx, bytes, &jit);
+    CUresult result = translate(module, part, &jit);
     const int n = snprintf(jit.command, sizeof jit.command,
                            "%s -std=gnu11 " SG_PTX_CFLAGS " -I. -o kernels.so kernels.c -lm",
                            compiler && *compiler ? compiler : "cc");
@@ -348,4 +360,45 @@ CUresult sg_jit_library(const char *ptx, size_t bytes, char **path)
     free(cache);
     free(jit.text);
     return result;
+}
+
+/* What cannot be translated is refused now, whatever is compiled later. */
+static CUresult check(const sg_ptx_module_t *module)
+{
+    jit_t jit = {.text = NULL};
+    const CUresult result = translate(module, SG_PTX_WHOLE, &jit);
+    free(jit.text);
+    return result;
+}
+
+CUresult sg_jit_check(const char *ptx, size_t bytes)
+{
+    sg_ptx_module_t *module = NULL;
+    SG_TRY(read_module(ptx, bytes, &module));
+    const CUresult result = check(module);
+    sg_ptx_free(module);
+    return result;
+}
+
+CUresult sg_jit_open(const char *ptx, size_t bytes, sg_ptx_module_t **parts, char **path)
+{
+    sg_ptx_module_t *module = NULL;
+    CUresult result = read_module(ptx, bytes, &module);
+    const bool apart = !result && sg_ptx_has_parts(module);
+    if (apart)
+        result = check(module);
+    if (!result)
+        result = make_library(module, apart ? SG_PTX_OUTLINE : SG_PTX_WHOLE, path);
+    *parts = apart && !result ? module : NULL;
+    if (!*parts)
+        sg_ptx_free(module);
+    return result;
+}
+
+CUresult sg_jit_kernel(const sg_ptx_module_t *parts, const char *kernel, char **path)
+{
+    uint32_t part = 0;
+    while (part < parts->function_count && strcmp(parts->functions[part]->name, kernel) != 0)
+        part++;
+    return part < parts->function_count ? make_library(parts, part, path) : CUDA_ERROR_NOT_FOUND;
 }

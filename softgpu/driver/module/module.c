@@ -20,6 +20,7 @@ static uint32_t param_bytes(const softgpu_kernel_t *k)
 static void module_free_locked(sg_module_t *m)
 {
     sg_variables_free_locked(m->variables);
+    sg_ptx_free(m->parts);
     free(m->functions);
     free(m->kernels);
     free(m->origin);
@@ -60,9 +61,28 @@ static CUresult fill(sg_module_t *m)
 /* One library, with what runs in SIMT mode: none beside it is looked for. */
 static CUresult compile(sg_module_t *m, const char *ptx, size_t bytes)
 {
-    SG_TRY(sg_jit_library(ptx, bytes, &m->library));
+    SG_TRY(sg_jit_open(ptx, bytes, &m->parts, &m->library));
     m->table[SOFTGPU_FAST] = m->table[SOFTGPU_SIMT] = sg_library_open(m->library, false);
     return m->table[SOFTGPU_FAST] ? CUDA_SUCCESS : CUDA_ERROR_INVALID_PTX;
+}
+
+CUresult sg_function_compile(CUfunction f)
+{
+    sg_module_t *m = f->module;
+    char *path = NULL;
+    pthread_mutex_lock(&sg_libraries_lock);
+    const bool there = !m->parts || atomic_load(&f->run[SOFTGPU_SIMT]);
+    CUresult result = there ? CUDA_SUCCESS : sg_jit_kernel(m->parts, f->kernel->name, &path);
+    const softgpu_kernel_table_t *table = path ? sg_library_open(path, false) : NULL;
+    if (path && !table)
+        result = CUDA_ERROR_INVALID_PTX;
+    if (table)
+        result = sg_variables_attach(m, &table);
+    if (table && !result)
+        atomic_store(&f->run[SOFTGPU_SIMT], table->kernels[0]->run[SOFTGPU_SIMT]);
+    pthread_mutex_unlock(&sg_libraries_lock);
+    free(path);
+    return result;
 }
 
 /* The library that belongs to the image by where it lies, else what becomes of its PTX. `image`: NULL: all of the file. */

@@ -14,6 +14,7 @@
 #include <limits.h>
 
 #include "softgpu/driver/stream/streams.h"
+#include "softgpu/ptx/ptx.h"
 
 #define SG_ALL_UNITS UINT32_MAX
 
@@ -28,12 +29,17 @@ struct sg_module {
     char *library; /* its kernel library for fast mode; NULL: `origin` itself, which knows no modes */
     uint32_t unit;
     const softgpu_kernel_table_t *table[SOFTGPU_MODE_COUNT]; /* NULL: not opened */
-    sg_variables_t *variables;                               /* owns; NULL: none */
-    CUcontext ctx;                                           /* NULL: a library, which belongs to none */
+    sg_ptx_module_t *parts;    /* owns: kernels that are compiled when they are launched; NULL: none */
+    sg_variables_t *variables; /* owns; NULL: none */
+    CUcontext ctx;             /* NULL: a library, which belongs to none */
     sg_module_t *next;
 };
 
 extern pthread_mutex_t sg_libraries_lock;
+
+/* ---- module.c ---- */
+/* Makes the function's code for SIMT mode from its module's parts, if that has not been done. */
+CUresult sg_function_compile(CUfunction f);
 
 /* ---- library.c ---- */
 /* The file that an image in memory belongs to; false if it is in none. */
@@ -65,9 +71,15 @@ const char *sg_fatbin_ptx(const void *image, size_t *bytes);
 bool sg_jit_is_ptx(const void *image, size_t *bytes);
 /* What a file of PTX, or a fat binary, holds, and a zero behind it: the caller's. NULL: it is neither. */
 char *sg_jit_read(const char *path);
-/* The kernel library made of it, compiled unless it has been before: *path, the caller's. It holds kernels for SIMT mode. What is wrong is
- * in the log. */
-CUresult sg_jit_library(const char *ptx, size_t bytes, char **path);
+/* Refuses what NVIDIA's compiler has made: JIT_COMPILATION_DISABLED. */
+CUresult sg_jit_refuse(const char *ptx, size_t bytes);
+/* Whether it can be read and translated. */
+CUresult sg_jit_check(const char *ptx, size_t bytes);
+/* The kernel library made of it, for SIMT mode, compiled unless it has been before: *path, the caller's. *parts, the caller's: what its kernels
+ * are made of when they are launched; NULL: the library has them. What is wrong is in the log. */
+CUresult sg_jit_open(const char *ptx, size_t bytes, sg_ptx_module_t **parts, char **path);
+/* The library of one of those kernels. */
+CUresult sg_jit_kernel(const sg_ptx_module_t *parts, const char *kernel, char **path);
 
 /* ---- mode.c ---- */
 CUresult sg_modes_init(void); /* SOFTGPU_MODE, SOFTGPU_BLOCK, SOFTGPU_SEED */
