@@ -7,7 +7,6 @@ struct shape {
     {
         return 4;
     }
-    __device__ virtual ~shape() {}
 };
 struct square : shape {
     int side;
