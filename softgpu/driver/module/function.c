@@ -134,7 +134,9 @@ SG_EXPORT CUresult cuFuncGetAttribute(int *out, CUfunction_attribute attribute, 
     case CU_FUNC_ATTRIBUTE_NUM_REGS:
         *out = 32;
         break;
-    case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION: /* CUB takes the shapes that the kernel was compiled with by it */
+        *out = (int)(f->module->ptx_target ? f->module->ptx_target : sg.config.arch);
+        break;
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
         *out = (int)sg.config.arch;
         break;

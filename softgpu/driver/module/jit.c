@@ -380,11 +380,12 @@ CUresult sg_jit_check(const char *ptx, size_t bytes)
     return result;
 }
 
-CUresult sg_jit_open(const char *ptx, size_t bytes, sg_ptx_module_t **parts, char **path)
+CUresult sg_jit_open(const char *ptx, size_t bytes, uint32_t *target, sg_ptx_module_t **parts, char **path)
 {
     sg_ptx_module_t *module = NULL;
     CUresult result = read_module(ptx, bytes, &module);
     const bool apart = !result && sg_ptx_has_parts(module);
+    *target = result ? 0 : module->target;
     if (apart)
         result = check(module);
     if (!result)

@@ -61,7 +61,7 @@ static CUresult fill(sg_module_t *m)
 /* One library, with what runs in SIMT mode: none beside it is looked for. */
 static CUresult compile(sg_module_t *m, const char *ptx, size_t bytes)
 {
-    SG_TRY(sg_jit_open(ptx, bytes, &m->parts, &m->library));
+    SG_TRY(sg_jit_open(ptx, bytes, &m->ptx_target, &m->parts, &m->library));
     m->table[SOFTGPU_FAST] = m->table[SOFTGPU_SIMT] = sg_library_open(m->library, false);
     return m->table[SOFTGPU_FAST] ? CUDA_SUCCESS : CUDA_ERROR_INVALID_PTX;
 }

@@ -26,7 +26,8 @@ struct sg_module {
     struct CUkern_st *kernels;   /* [kernel_count], of the same; NULL: no library */
     char library_handle;         /* its address is the CUlibrary, while the module's own is the CUmodule */
     char *origin;                /* the object that holds the image */
-    char *library; /* its kernel library for fast mode; NULL: `origin` itself, which knows no modes */
+    char *library;       /* its kernel library for fast mode; NULL: `origin` itself, which knows no modes */
+    uint32_t ptx_target; /* of what it was compiled from, as in sm_80; 0: no PTX */
     uint32_t unit;
     const softgpu_kernel_table_t *table[SOFTGPU_MODE_COUNT]; /* NULL: not opened */
     sg_ptx_module_t *parts;    /* owns: kernels that are compiled when they are launched; NULL: none */
@@ -75,9 +76,9 @@ char *sg_jit_read(const char *path);
 CUresult sg_jit_refuse(const char *ptx, size_t bytes);
 /* Whether it can be read and translated. */
 CUresult sg_jit_check(const char *ptx, size_t bytes);
-/* The kernel library made of it, for SIMT mode, compiled unless it has been before: *path, the caller's. *parts, the caller's: what its kernels
+/* The kernel library made of it, whose `target` is as in sm_80, for SIMT mode, compiled unless it has been before: *path, the caller's. *parts, the caller's: what its kernels
  * are made of when they are launched; NULL: the library has them. What is wrong is in the log. */
-CUresult sg_jit_open(const char *ptx, size_t bytes, sg_ptx_module_t **parts, char **path);
+CUresult sg_jit_open(const char *ptx, size_t bytes, uint32_t *target, sg_ptx_module_t **parts, char **path);
 /* The library of one of those kernels. */
 CUresult sg_jit_kernel(const sg_ptx_module_t *parts, const char *kernel, char **path);
 

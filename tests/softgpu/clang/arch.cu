@@ -25,6 +25,6 @@ int main()
     ask<<<1, 1>>>(out.device);
     out.down();
     OK(cudaFuncGetAttributes(&attributes, ask));
-    CHECK(architecture() == 0);
+    CHECK(architecture() == 0 && attributes.ptxVersion * 10 == out[0]);
     CHECK(out[0] >= 700 && out[0] % 10 == 0 && out[1] == 1);
 }
