@@ -28,7 +28,8 @@
 typedef struct sg_ptx_launch {
     softgpu_launch_t launch; /* of {warps, 1, 1} */
     const softgpu_launch_t *program;
-    uint64_t workspace[2]; /* of a cooperative launch, which is one call: the toolkit's headers have its blocks meet there */
+    uint64_t workspace
+        [2]; /* of a cooperative launch, which is one call: the toolkit's headers have its blocks meet there */
 } sg_ptx_launch_t;
 
 typedef struct sg_warp {
@@ -40,8 +41,8 @@ typedef struct sg_warp {
     const char *stack; /* its upper end */
     uint32_t static_shared_bytes;
     uint64_t workspace; /* the launch's; 0: it is not cooperative */
-    uint32_t alive; /* lanes that have not exited */
-    uint32_t waits; /* accesses that may wait for others, since others ran */
+    uint32_t alive;     /* lanes that have not exited */
+    uint32_t waits;     /* accesses that may wait for others, since others ran */
     uint32_t number, warps, threads;
     uint32_t block[3];
     sg_v32 tid[3];

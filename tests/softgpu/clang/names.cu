@@ -27,12 +27,10 @@ static __global__ void local(int *x)
 {
     x[4] = 5;
 }
-struct holder {
-    template <int N> static __global__ void member(int *x)
-    {
-        x[N] = N + 1;
-    }
-};
+template <int N> __global__ void numbered(int *x)
+{
+    x[N] = N + 1;
+}
 
 int main()
 {
@@ -43,7 +41,7 @@ int main()
     one<<<1, 1>>>(x.device);
     outer::same<<<1, 1>>>(x.device, 4);
     local<<<1, 1>>>(x.device);
-    holder::member<5><<<1, 1>>>(x.device);
+    numbered<5><<<1, 1>>>(x.device);
     int *p = x.device, value = 7;
     void *args[] = {&p, &value};
     x.down();
