@@ -30,10 +30,9 @@ static void module_free_locked(sg_module_t *m)
 
 static CUresult fill(sg_module_t *m)
 {
-    const softgpu_kernel_table_t *table = m->table[SOFTGPU_FAST];
     const bool all = m->unit == SG_ALL_UNITS;
     SG_TRY(sg_variables_create(m, sg_current_context()->device));
-    table = m->table[SOFTGPU_FAST];
+    const softgpu_kernel_table_t *table = m->table[SOFTGPU_FAST];
     const softgpu_kernel_t *const *rows = all ? table->kernels : table->units[m->unit].kernels;
     m->kernel_count = all ? table->kernel_count : table->units[m->unit].kernel_count;
     m->functions = calloc(m->kernel_count ? m->kernel_count : 1, sizeof *m->functions);
