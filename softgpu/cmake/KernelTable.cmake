@@ -4,6 +4,13 @@
 # Needs PTX, SOURCE, TABLE, OUT, SCRIPT, OBJECT (a pattern for the object file that OUT is compiled to), CXXFILT.
 cmake_minimum_required(VERSION 3.22)
 
+# The host's compiler has no __CUDA_ARCH__: what only a GPU's code has would be missing, in silence. (`!defined(__CUDA_ARCH__) || ...` is for both.)
+file(READ "${SOURCE}" code)
+string(REGEX REPLACE "!defined\\(__CUDA_ARCH__\\) \\|\\|[^\n]*" "" asked "${code}")
+if(asked MATCHES "#[ \t]*(el)?if[^\n]*__CUDA_ARCH__")
+  message(FATAL_ERROR "${SOURCE} asks __CUDA_ARCH__, which g++ cannot answer for a GPU: compile it with softgpu-clang++ (softgpu/README.md)")
+endif()
+
 # ---- what PTX lists ----
 # Lines: entries and functions with their parameters, shared memory and calls; variables of the module.
 set(_name "[A-Za-z_$][A-Za-z0-9_$]*")
@@ -252,7 +259,6 @@ endforeach()
 
 # A launch, `kernel<<<g, b, s, t>>>(args)`, becomes the expression `kernel, softgpu::launch_configuration(g, b, s, t)(args)`.
 # Brackets and semicolons mean something to CMake's lists, so the text is only ever handled as one string.
-file(READ "${SOURCE}" code)
 string(REGEX REPLACE "<<<([^;]*)>>>" ", softgpu::launch_configuration(\\1)" code "${code}")
 
 set(text "// Generated from ${SOURCE}: its device code for the CPU, and the table of its kernels.\n#include \"softgpu/device.h\"\n#line 1 \"${SOURCE}\"\n")

@@ -90,19 +90,84 @@ static void place(sg_ptx_translator_t *t, const sg_ptx_variable_t *v)
         t->globals[t->global_count] = (sg_ptx_placed_t){v, t->global_count};
         t->global_count++;
     } else if (v->space == SG_PTX_SPACE_SHARED) {
-        if (v->bytes == 0) {
-            t->has_dynamic = true;
-            t->shared[t->shared_count++] = (sg_ptx_placed_t){v, UINT64_MAX};
-            return;
-        }
-        const uint64_t align = v->align_bytes ? v->align_bytes : 1;
-        t->window_bytes = (t->window_bytes + align - 1) / align * align;
-        t->shared[t->shared_count++] = (sg_ptx_placed_t){v, t->window_bytes};
-        t->window_bytes += v->bytes;
+        t->shared[t->shared_count++] = (sg_ptx_placed_t){v, 0};
     }
 }
 
+/* ---- what is in this part ---- */
+static void uses_operand(sg_ptx_translator_t *t, const sg_ptx_operand_t *operand, bool *used)
+{
+    for (uint32_t i = 0; i < t->shared_count; i++)
+        if (operand->variable != NULL && t->shared[i].variable == operand->variable)
+            used[i] = true;
+}
+
+/* Which shared variables a function and all that it calls use. */
+static void uses(sg_ptx_translator_t *t, const sg_ptx_function_t *f, bool *used, bool *seen)
+{
+    const sg_ptx_module_t *m = t->module;
+    f = aliased(f);
+    for (uint32_t k = 0; k < m->function_count; k++)
+        if (m->functions[k] == f) {
+            if (seen[k])
+                return;
+            seen[k] = true;
+        }
+    for (uint32_t i = 0; i < f->insn_count; i++) {
+        const sg_ptx_insn_t *insn = &f->insns[i];
+        for (uint32_t o = 0; o < insn->operand_count && insn->call == NULL; o++)
+            if (insn->operands[o].kind == SG_PTX_SYMBOL || insn->operands[o].kind == SG_PTX_ADDRESS)
+                uses_operand(t, &insn->operands[o], used);
+        if (insn->call == NULL)
+            continue;
+        if (insn->call->callee != NULL)
+            uses(t, insn->call->callee, used, seen);
+        for (uint32_t k = 0; insn->call->callee == NULL && k < m->function_count; k++)
+            if (!m->functions[k]->entry)
+                uses(t, m->functions[k], used, seen);
+    }
+}
+
+/* A kernel has no other's shared variables. */
+static void choose(sg_ptx_translator_t *t)
+{
+    const sg_ptx_module_t *m = t->module;
+    t->written = sg_ptx_room(t, m->function_count + 1, sizeof *t->written);
+    if (t->part < m->function_count) {
+        bool *used = sg_ptx_room(t, t->shared_count + 1, sizeof *used);
+        uint32_t kept = 0;
+        uses(t, m->functions[t->part], used, t->written);
+        for (uint32_t i = 0; i < t->shared_count; i++)
+            if (used[i])
+                t->shared[kept++] = t->shared[i];
+        t->shared_count = kept;
+    }
+    for (uint32_t f = 0; f < m->function_count; f++)
+        t->written[f] = m->functions[f]->defined && (t->part == SG_PTX_WHOLE || t->written[f]);
+}
+
 /* Shared memory: 16 bytes that are no variable, so that none is at 0; variables; barriers; dynamic memory. */
+static void place_shared(sg_ptx_translator_t *t)
+{
+    t->window_bytes = 16;
+    for (uint32_t i = 0; i < t->shared_count; i++) {
+        const sg_ptx_variable_t *v = t->shared[i].variable;
+        const uint64_t align = v->align_bytes ? v->align_bytes : 1;
+        t->has_dynamic = t->has_dynamic || v->bytes == 0;
+        if (v->bytes == 0)
+            continue;
+        t->window_bytes = (t->window_bytes + align - 1) / align * align;
+        t->shared[i].offset = t->window_bytes;
+        t->window_bytes += v->bytes;
+    }
+    t->barriers = (t->window_bytes + 15) / 16 * 16;
+    t->dynamic = (t->barriers + 256 + 1023) / 1024 * 1024;
+    for (uint32_t i = 0; i < t->shared_count; i++)
+        if (t->shared[i].variable->bytes == 0)
+            t->shared[i].offset = t->dynamic;
+    t->window_bytes = t->dynamic;
+}
+
 static void place_all(sg_ptx_translator_t *t)
 {
     const sg_ptx_module_t *m = t->module;
@@ -111,18 +176,37 @@ static void place_all(sg_ptx_translator_t *t)
         most += m->functions[f]->variable_count;
     t->globals = sg_ptx_room(t, most, sizeof *t->globals);
     t->shared = sg_ptx_room(t, most, sizeof *t->shared);
-    t->window_bytes = 16;
     for (uint32_t i = 0; i < m->variable_count; i++)
         place(t, m->variables[i]);
     for (uint32_t f = 0; f < m->function_count; f++)
         for (uint32_t i = 0; i < m->functions[f]->variable_count; i++)
             place(t, m->functions[f]->variables[i]);
-    t->barriers = (t->window_bytes + 15) / 16 * 16;
-    t->dynamic = (t->barriers + 256 + 1023) / 1024 * 1024;
-    for (uint32_t i = 0; i < t->shared_count; i++)
-        if (t->shared[i].offset == UINT64_MAX)
-            t->shared[i].offset = t->dynamic;
-    t->window_bytes = t->dynamic;
+    choose(t);
+    place_shared(t);
+}
+
+static bool takes_function(const sg_ptx_function_t *f)
+{
+    for (uint32_t i = 0; i < f->insn_count; i++)
+        for (uint32_t o = 0; o < f->insns[i].operand_count; o++)
+            if (f->insns[i].operands[o].function != NULL)
+                return true;
+    return false;
+}
+
+bool sg_ptx_has_parts(const sg_ptx_module_t *m)
+{
+    uint32_t kernels = 0;
+    for (uint32_t i = 0; i < m->variable_count; i++)
+        for (uint32_t r = 0; r < m->variables[i]->relocation_count; r++)
+            if (m->variables[i]->relocations[r].function != NULL)
+                return false;
+    for (uint32_t f = 0; f < m->function_count; f++) {
+        if (takes_function(m->functions[f]))
+            return false;
+        kernels += m->functions[f]->entry && m->functions[f]->defined;
+    }
+    return kernels > 1;
 }
 
 /* Names of variables may be anything that PTX allows, $ too. */
@@ -208,39 +292,6 @@ static void write_globals(sg_ptx_translator_t *t)
 }
 
 /* ---- kernels ---- */
-static void uses_operand(sg_ptx_translator_t *t, const sg_ptx_operand_t *operand, bool *used)
-{
-    for (uint32_t i = 0; i < t->shared_count; i++)
-        if (operand->variable != NULL && t->shared[i].variable == operand->variable)
-            used[i] = true;
-}
-
-/* Which shared variables a function and all that it calls use. */
-static void uses(sg_ptx_translator_t *t, const sg_ptx_function_t *f, bool *used, bool *seen)
-{
-    const sg_ptx_module_t *m = t->module;
-    f = aliased(f);
-    for (uint32_t k = 0; k < m->function_count; k++)
-        if (m->functions[k] == f) {
-            if (seen[k])
-                return;
-            seen[k] = true;
-        }
-    for (uint32_t i = 0; i < f->insn_count; i++) {
-        const sg_ptx_insn_t *insn = &f->insns[i];
-        for (uint32_t o = 0; o < insn->operand_count && insn->call == NULL; o++)
-            if (insn->operands[o].kind == SG_PTX_SYMBOL || insn->operands[o].kind == SG_PTX_ADDRESS)
-                uses_operand(t, &insn->operands[o], used);
-        if (insn->call == NULL)
-            continue;
-        if (insn->call->callee != NULL)
-            uses(t, insn->call->callee, used, seen);
-        for (uint32_t k = 0; insn->call->callee == NULL && k < m->function_count; k++)
-            if (!m->functions[k]->entry)
-                uses(t, m->functions[k], used, seen);
-    }
-}
-
 static uint64_t static_bytes(sg_ptx_translator_t *t, const sg_ptx_function_t *f)
 {
     bool *used = sg_ptx_room(t, t->shared_count, sizeof *used),
@@ -262,20 +313,27 @@ static uint32_t max_threads(const sg_ptx_function_t *f)
     return of[0] * (of[1] ? of[1] : 1) * (of[2] ? of[2] : 1);
 }
 
-static void write_kernel(sg_ptx_translator_t *t, uint32_t number)
+static void write_run(sg_ptx_translator_t *t, uint32_t number, uint64_t static_shared_bytes)
 {
-    const sg_ptx_function_t *f = t->module->functions[number];
-    const uint64_t bytes = static_bytes(t, f);
     sg_ptx_line(t, "static void main%u(const softgpu_launch_t *launch)\n{", number);
     sg_ptx_line(t, "sg_warp_t w;\nsg_warp_begin(&w, launch, self, window);");
     sg_ptx_line(t, "w.barriers = (sg_barriers_t *)(void *)(window + %" PRIu64 ");", t->barriers);
-    sg_ptx_line(t, "w.static_shared_bytes = %" PRIu64 ";", bytes);
+    sg_ptx_line(t, "w.static_shared_bytes = %" PRIu64 ";", static_shared_bytes);
     sg_ptx_line(t, "f%u(&w, w.alive, NULL);\n}", number);
     sg_ptx_line(t, "static void run%u(const softgpu_launch_t *launch, uint64_t first, uint64_t count)\n{",
                 number);
     sg_ptx_line(t, "const softgpu_entry_t entry = {main%u, &self, &current};", number);
     sg_ptx_line(t, "memset(window + %" PRIu64 ", 0, sizeof(sg_barriers_t));", t->barriers);
     sg_ptx_line(t, "sg_run_warps(launch, first, count, &entry);\n}");
+}
+
+static void write_kernel(sg_ptx_translator_t *t, uint32_t number)
+{
+    const sg_ptx_function_t *f = t->module->functions[number];
+    const uint64_t bytes = static_bytes(t, f);
+    const char *run = t->written[number] ? sg_ptx_text(t, "run%u", number) : "NULL";
+    if (t->written[number])
+        write_run(t, number, bytes);
     sg_ptx_line(t, "static const softgpu_param_t params%u[] = {", number);
     for (uint32_t i = 0; i < f->prototype.parameter_count; i++)
         sg_ptx_line(t, "{%" PRIu64 ", %" PRIu64 ", %u},", sg_ptx_param_offset(f, i),
@@ -283,20 +341,26 @@ static void write_kernel(sg_ptx_translator_t *t, uint32_t number)
     sg_ptx_line(t, "{0, 0, 0}};");
     sg_ptx_line(
         t,
-        "static const softgpu_kernel_t kernel%u = {\"%s\", %u, params%u, {NULL, run%u, NULL}, NULL, %" PRIu64
+        "static const softgpu_kernel_t kernel%u = {\"%s\", %u, params%u, {NULL, %s, NULL}, NULL, %" PRIu64
         ", %u, 0};",
-        number, f->name, f->prototype.parameter_count, number, number, bytes, max_threads(f));
+        number, f->name, f->prototype.parameter_count, number, run, bytes, max_threads(f));
+}
+
+static bool has_row(const sg_ptx_translator_t *t, uint32_t number)
+{
+    const sg_ptx_function_t *f = t->module->functions[number];
+    return f->entry && f->defined && (t->part == SG_PTX_OUTLINE || t->written[number]);
 }
 
 static void write_table(sg_ptx_translator_t *t)
 {
     uint32_t kernels = 0;
     for (uint32_t f = 0; f < t->module->function_count; f++)
-        if (t->module->functions[f]->entry && t->module->functions[f]->defined)
+        if (has_row(t, f))
             write_kernel(t, f);
     sg_ptx_line(t, "static const softgpu_kernel_t *const kernels[] = {");
     for (uint32_t f = 0; f < t->module->function_count; f++)
-        if (t->module->functions[f]->entry && t->module->functions[f]->defined) {
+        if (has_row(t, f)) {
             sg_ptx_line(t, "&kernel%u,", f);
             kernels++;
         }
@@ -315,24 +379,30 @@ static void write_table(sg_ptx_translator_t *t)
 }
 
 /* ---- the whole ---- */
+/* What each thread of the system has. The driver's symbol tables know these names (module/symbols.c). */
+static void write_thread(sg_ptx_translator_t *t)
+{
+    sg_ptx_line(t, "static _Thread_local const softgpu_thread_t *self __asm__(\"_ZN7softgpu4selfE\");");
+    sg_ptx_line(
+        t, "static _Thread_local const softgpu_launch_t *current __asm__(\"_ZN7softgpu14current_launchE\");");
+    write_shared(t);
+}
+
 static void write_module(sg_ptx_translator_t *t)
 {
     const sg_ptx_module_t *m = t->module;
     if (m->address_bits != 64)
         sg_ptx_refuse(t, "a module with addresses of %u bits", m->address_bits);
     place_all(t);
-    sg_ptx_line(t, "#include \"warp.h\"");
-    /* The driver's symbol tables know these names (module/symbols.c). */
-    sg_ptx_line(t, "static _Thread_local const softgpu_thread_t *self __asm__(\"_ZN7softgpu4selfE\");");
-    sg_ptx_line(
-        t, "static _Thread_local const softgpu_launch_t *current __asm__(\"_ZN7softgpu14current_launchE\");");
+    sg_ptx_line(t, "#include \"%s\"", t->part == SG_PTX_OUTLINE ? "softgpu/kernel_abi.h" : "warp.h");
     for (uint32_t f = 0; f < m->function_count; f++)
-        if (m->functions[f]->defined)
+        if (t->written[f])
             sg_ptx_line(t, "static void f%u(sg_warp_t *w, uint32_t mask, uint8_t *const *arguments);", f);
-    write_shared(t);
+    if (t->part != SG_PTX_OUTLINE)
+        write_thread(t);
     write_globals(t);
     for (uint32_t f = 0; f < m->function_count; f++) {
-        if (!m->functions[f]->defined || m->functions[f]->alias_of != NULL)
+        if (!t->written[f] || m->functions[f]->alias_of != NULL)
             continue;
         t->function = m->functions[f];
         sg_ptx_line(t, "/* %s */", m->functions[f]->name);
@@ -352,10 +422,11 @@ static bool write_or_fail(sg_ptx_translator_t *t)
     return true;
 }
 
-bool sg_ptx_translate(const sg_ptx_module_t *module, FILE *out, sg_ptx_error_t *error)
+bool sg_ptx_translate(const sg_ptx_module_t *module, uint32_t part, FILE *out, sg_ptx_error_t *error)
 {
     *error = (sg_ptx_error_t){0};
-    sg_ptx_translator_t t = {.module = module, .out = out, .error = error, .pool = malloc(SG_PTX_POOL_BYTES)};
+    sg_ptx_translator_t t = {
+        .module = module, .part = part, .out = out, .error = error, .pool = malloc(SG_PTX_POOL_BYTES)};
     bool ok = false;
     if (t.pool != NULL)
         ok = write_or_fail(&t);

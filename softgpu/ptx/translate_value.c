@@ -127,6 +127,10 @@ static const char *special(sg_ptx_translator_t *t, uint32_t number)
     case SG_PTX_SPECIAL_GRIDID:
     case SG_PTX_SPECIAL_CURRENT_GRAPH_EXEC:
         return "sg_all64(0)";
+    case SG_PTX_SPECIAL_ENVREG1:
+        return "sg_all32((uint32_t)(w->workspace >> 32))";
+    case SG_PTX_SPECIAL_ENVREG2:
+        return "sg_all32((uint32_t)w->workspace)";
     case SG_PTX_SPECIAL_IS_EXPLICIT_CLUSTER:
         return "0u";
     case SG_PTX_SPECIAL_CLOCK:

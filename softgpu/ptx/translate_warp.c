@@ -21,6 +21,7 @@ bool sg_ptx_meets(const sg_ptx_insn_t *insn)
     case SG_PTX_OP_BAR_WARP_SYNC:
     case SG_PTX_OP_SHFL_SYNC:
     case SG_PTX_OP_VOTE_SYNC:
+    case SG_PTX_OP_VOTE_BALLOT_SYNC:
     case SG_PTX_OP_MATCH_ANY_SYNC:
     case SG_PTX_OP_MATCH_ALL_SYNC:
     case SG_PTX_OP_REDUX_SYNC:
@@ -38,9 +39,6 @@ const char *sg_ptx_members(sg_ptx_translator_t *t)
         return NULL;
     const uint32_t at = opcode == SG_PTX_OP_BAR_WARP_SYNC    ? 0
                         : opcode == SG_PTX_OP_SHFL_SYNC      ? 5
-                        : opcode == SG_PTX_OP_REDUX_SYNC     ? 2
-                        : opcode == SG_PTX_OP_VOTE_SYNC      ? 2
-                        : opcode == SG_PTX_OP_MATCH_ANY_SYNC ? 2
                         : opcode == SG_PTX_OP_MATCH_ALL_SYNC ? 3
                                                              : 2;
     return sg_ptx_value(t, at, 32);
@@ -68,10 +66,11 @@ static void shfl(sg_ptx_translator_t *t)
 
 static void vote(sg_ptx_translator_t *t)
 {
-    const char *d =
-        sg_ptx_text(t, "sg_vote_%s(%s, %s, %s)", sg_ptx_modifier_text(sg_ptx_has(t, SG_PTX_KIND_VOTE)),
-                    t->mask, sg_ptx_mask_of(t, 1), sg_ptx_value(t, 2, 32));
-    if (sg_ptx_has(t, SG_PTX_KIND_VOTE) == SG_PTX_VOTE_BALLOT)
+    const sg_ptx_modifier_t how =
+        t->insn->opcode == SG_PTX_OP_VOTE_BALLOT_SYNC ? SG_PTX_VOTE_BALLOT : sg_ptx_has(t, SG_PTX_KIND_VOTE);
+    const char *d = sg_ptx_text(t, "sg_vote_%s(%s, %s, %s)", sg_ptx_modifier_text(how), t->mask,
+                                sg_ptx_mask_of(t, 1), sg_ptx_value(t, 2, 32));
+    if (how == SG_PTX_VOTE_BALLOT)
         sg_ptx_result(t, &t->insn->operands[0], 32, false, d);
     else
         sg_ptx_result_mask(t, &t->insn->operands[0], d);
@@ -333,6 +332,7 @@ sg_ptx_emit_t sg_ptx_emit_warp(const sg_ptx_insn_t *insn)
     case SG_PTX_OP_SHFL_SYNC:
         return shfl;
     case SG_PTX_OP_VOTE_SYNC:
+    case SG_PTX_OP_VOTE_BALLOT_SYNC:
         return vote;
     case SG_PTX_OP_MATCH_ANY_SYNC:
         return match_any;

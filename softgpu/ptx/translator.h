@@ -41,6 +41,7 @@ typedef struct sg_ptx_room { /* memory until the translation ends */
 
 typedef struct sg_ptx_translator {
     const sg_ptx_module_t *module;
+    uint32_t part; /* of the module: sg_ptx_translate() */
     FILE *out;
     sg_ptx_error_t *error;
     jmp_buf failed;
@@ -52,6 +53,7 @@ typedef struct sg_ptx_translator {
     uint32_t global_count, shared_count;
     uint64_t barriers, dynamic, window_bytes; /* of the window of shared memory: offsets, size */
     bool has_dynamic;
+    bool *written; /* [function]: it is in this part */
 
     const sg_ptx_function_t *function;
     const sg_ptx_insn_t *insn;

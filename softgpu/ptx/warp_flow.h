@@ -28,6 +28,8 @@
 typedef struct sg_ptx_launch {
     softgpu_launch_t launch; /* of {warps, 1, 1} */
     const softgpu_launch_t *program;
+    uint64_t workspace
+        [2]; /* of a cooperative launch, which is one call: the toolkit's headers have its blocks meet there */
 } sg_ptx_launch_t;
 
 typedef struct sg_warp {
@@ -38,8 +40,9 @@ typedef struct sg_warp {
     struct sg_barriers *barriers;
     const char *stack; /* its upper end */
     uint32_t static_shared_bytes;
-    uint32_t alive; /* lanes that have not exited */
-    uint32_t waits; /* accesses that may wait for others, since others ran */
+    uint64_t workspace; /* the launch's; 0: it is not cooperative */
+    uint32_t alive;     /* lanes that have not exited */
+    uint32_t waits;     /* accesses that may wait for others, since others ran */
     uint32_t number, warps, threads;
     uint32_t block[3];
     sg_v32 tid[3];
@@ -254,6 +257,7 @@ SG_INLINE void sg_warp_begin(sg_warp_t *w, const softgpu_launch_t *launch, const
     w->launch = program;
     w->services = launch->services;
     w->params = program->params;
+    w->workspace = program->cooperative ? (uint64_t)(uintptr_t)own->workspace : 0;
     w->shared = shared;
     w->stack = __builtin_frame_address(0);
     w->threads = dim[0] * dim[1] * dim[2];
@@ -286,7 +290,7 @@ SG_INLINE void sg_warp_begin(sg_warp_t *w, const softgpu_launch_t *launch, const
 SG_INLINE void sg_run_warps(const softgpu_launch_t *launch, uint64_t first, uint64_t count,
                             const softgpu_entry_t *entry)
 {
-    sg_ptx_launch_t own = {*launch, launch};
+    sg_ptx_launch_t own = {*launch, launch, {0, 0}};
     own.launch.block[0] = (launch->block[0] * launch->block[1] * launch->block[2] + SG_WARP - 1) / SG_WARP;
     own.launch.block[1] = own.launch.block[2] = 1;
     launch->services->run_blocks(&own.launch, first, count, entry);

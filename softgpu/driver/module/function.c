@@ -134,7 +134,9 @@ SG_EXPORT CUresult cuFuncGetAttribute(int *out, CUfunction_attribute attribute, 
     case CU_FUNC_ATTRIBUTE_NUM_REGS:
         *out = 32;
         break;
-    case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION: /* CUB takes the shapes that the kernel was compiled with by it */
+        *out = (int)(f->module->ptx_target ? f->module->ptx_target : sg.config.arch);
+        break;
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
         *out = (int)sg.config.arch;
         break;
@@ -292,30 +294,4 @@ SG_EXPORT CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction f, con
                                 (CUdevice)sg_current_context()->device));
     *clusters = blocks * multiprocessors;
     return CUDA_SUCCESS;
-}
-
-/* ---- the linker: nothing is compiled here ---- */
-
-SG_EXPORT CUresult cuLinkCreate_v2(unsigned count, CUjit_option *options, void **values, CUlinkState *out)
-{
-    (void)options, (void)values;
-    SG_TRY(sg_enter_context());
-    if (!out || (count && (!options || !values)))
-        return CUDA_ERROR_INVALID_VALUE;
-    sg_log(1, "cuLinkCreate: kernels are compiled with their program (softgpu/README.md), not at run time");
-    return CUDA_ERROR_JIT_COMPILER_NOT_FOUND;
-}
-
-SG_EXPORT CUresult cuLinkComplete(CUlinkState state, void **image, size_t *bytes)
-{
-    (void)state, (void)image, (void)bytes;
-    SG_TRY(sg_enter_context());
-    return CUDA_ERROR_INVALID_HANDLE;
-}
-
-SG_EXPORT CUresult cuLinkDestroy(CUlinkState state)
-{
-    (void)state;
-    SG_TRY(sg_enter_context());
-    return CUDA_ERROR_INVALID_HANDLE;
 }

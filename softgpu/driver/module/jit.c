@@ -1,7 +1,11 @@
-/* jit.c: PTX in memory becomes a kernel library: read (softgpu/ptx), translated to C, compiled by the system's compiler, and kept.
+/* jit.c: PTX in memory becomes kernel libraries: read (softgpu/ptx), translated to C, compiled by the system's compiler, and kept.
+ *
+ * Of a module with several kernels only an outline is compiled when it is loaded (variables, the kernels' names and parameters), and each
+ * kernel when it is first launched, into a library of its own: a template library's modules hold dozens, of which a program launches
+ * few. What cannot be translated is refused at load all the same.
  *
  * What the driver's interface says of PTX holds here: cuModuleLoadData and cuLibraryLoadData take it as text that ends with a zero,
- * cuModuleLoad as a file, and compile it. What is kept is named after the C text, the compiler's command and the processor, so that another translator, compiler or
+ * cuModuleLoad as a file, both in fat binaries too (fatbin.c), and compile it. What is kept is named after the C text, the compiler's command and the processor, so that another translator, compiler or
  * machine finds nothing of this one's. A folder is filled under a name of its own and then renamed: processes may do so at once.
  *
  *   SOFTGPU_CC      the compiler, with flags of its own if need be (cc)
@@ -62,52 +66,64 @@ bool sg_jit_is_ptx(const void *image, size_t *bytes)
     return true;
 }
 
-/* Machine code has zeros near its beginning: it is not read to its end. */
-static bool is_text(FILE *f)
+/* Other machine code has zeros near its beginning: it is not read to its end. */
+static bool is_image(FILE *f)
 {
     char head[64];
     const size_t n = fread(head, 1, sizeof head, f);
+    const uint32_t magic = SG_FATBIN_MAGIC;
     rewind(f);
-    return n && !memchr(head, 0, n);
+    return n && (!memchr(head, 0, n) || (n > sizeof magic && !memcmp(head, &magic, sizeof magic)));
 }
 
-char *sg_jit_read(const char *path, size_t *bytes)
+char *sg_jit_read(const char *path)
 {
     struct stat facts;
     FILE *f = fopen(path, "re");
-    *bytes = 0;
-    char *text = f && is_text(f) && !fstat(fileno(f), &facts) && facts.st_size < MOST_PTX_BYTES
-                     ? calloc(1, (size_t)facts.st_size + 1)
-                     : NULL;
-    const bool whole = text && fread(text, 1, (size_t)facts.st_size, f) == (size_t)facts.st_size;
+    char *image = f && is_image(f) && !fstat(fileno(f), &facts) && facts.st_size < MOST_PTX_BYTES
+                      ? calloc(1, (size_t)facts.st_size + 1)
+                      : NULL;
+    const bool whole = image && fread(image, 1, (size_t)facts.st_size, f) == (size_t)facts.st_size;
+    size_t bytes;
+    const char *at;
     if (f)
         fclose(f);
-    if (whole && sg_jit_is_ptx(text, bytes))
-        return text;
-    free(text);
+    if (whole &&
+        (sg_jit_is_ptx(image, &bytes) || (facts.st_size >= 16 && sg_fatbin_open(image, &at, &bytes) &&
+                                          at == image && bytes <= (size_t)facts.st_size)))
+        return image;
+    free(image);
     return NULL;
 }
 
 /* ---- the text ---- */
 
-static CUresult translate(const char *ptx, size_t bytes, jit_t *jit)
+CUresult sg_jit_refuse(const char *ptx, size_t bytes)
 {
-    sg_ptx_module_t *module = NULL;
-    sg_ptx_error_t error;
     const char *why;
-    if (sg_ptx_is_of_nvidia(ptx, bytes, &why)) {
-        sg_log(1, "PTX is refused: %s", why);
-        return CUDA_ERROR_JIT_COMPILATION_DISABLED;
-    }
-    if (!sg_ptx_read(ptx, bytes, &module, &error)) {
-        sg_log(1, "PTX is refused: %s", error.text);
-        return CUDA_ERROR_INVALID_PTX;
-    }
+    if (!sg_ptx_is_of_nvidia(ptx, bytes, &why))
+        return CUDA_SUCCESS;
+    sg_log(1, "PTX is refused: %s", why);
+    return CUDA_ERROR_JIT_COMPILATION_DISABLED;
+}
+
+static CUresult read_module(const char *ptx, size_t bytes, sg_ptx_module_t **module)
+{
+    sg_ptx_error_t error;
+    SG_TRY(sg_jit_refuse(ptx, bytes));
+    if (sg_ptx_read(ptx, bytes, module, &error))
+        return CUDA_SUCCESS;
+    sg_log(1, "PTX is refused: %s", error.text);
+    return CUDA_ERROR_INVALID_PTX;
+}
+
+static CUresult translate(const sg_ptx_module_t *module, uint32_t part, jit_t *jit)
+{
+    sg_ptx_error_t error;
     FILE *out = open_memstream(&jit->text, &jit->bytes);
-    bool good = out && sg_ptx_translate(module, out, &error);
+    bool good = out && sg_ptx_translate(module, part, out, &error);
     if (out && fclose(out))
         good = false;
-    sg_ptx_free(module);
     if (good)
         return CUDA_SUCCESS;
     sg_log(1, "PTX is refused: %s", out ? error.text : "out of host memory");
@@ -321,11 +337,11 @@ static CUresult find_or_make(const char *cache_path, const jit_t *jit, char **pa
     return result;
 }
 
-CUresult sg_jit_library(const char *ptx, size_t bytes, char **path)
+static CUresult make_library(const sg_ptx_module_t *module, uint32_t part, char **path)
 {
     jit_t jit = {.text = NULL};
     const char *compiler = getenv("SOFTGPU_CC");
-    CUresult result = translate(ptx, bytes, &jit);
+    CUresult result = translate(module, part, &jit);
     const int n = snprintf(jit.command, sizeof jit.command,
                            "%s -std=gnu11 " SG_PTX_CFLAGS " -I. -o kernels.so kernels.c -lm",
                            compiler && *compiler ? compiler : "cc");
@@ -344,4 +360,46 @@ CUresult sg_jit_library(const char *ptx, size_t bytes, char **path)
     free(cache);
     free(jit.text);
     return result;
+}
+
+/* What cannot be translated is refused now, whatever is compiled later. */
+static CUresult check(const sg_ptx_module_t *module)
+{
+    jit_t jit = {.text = NULL};
+    const CUresult result = translate(module, SG_PTX_WHOLE, &jit);
+    free(jit.text);
+    return result;
+}
+
+CUresult sg_jit_check(const char *ptx, size_t bytes)
+{
+    sg_ptx_module_t *module = NULL;
+    SG_TRY(read_module(ptx, bytes, &module));
+    const CUresult result = check(module);
+    sg_ptx_free(module);
+    return result;
+}
+
+CUresult sg_jit_open(const char *ptx, size_t bytes, uint32_t *target, sg_ptx_module_t **parts, char **path)
+{
+    sg_ptx_module_t *module = NULL;
+    CUresult result = read_module(ptx, bytes, &module);
+    const bool apart = !result && sg_ptx_has_parts(module);
+    *target = result ? 0 : module->target;
+    if (apart)
+        result = check(module);
+    if (!result)
+        result = make_library(module, apart ? SG_PTX_OUTLINE : SG_PTX_WHOLE, path);
+    *parts = apart && !result ? module : NULL;
+    if (!*parts)
+        sg_ptx_free(module);
+    return result;
+}
+
+CUresult sg_jit_kernel(const sg_ptx_module_t *parts, const char *kernel, char **path)
+{
+    uint32_t part = 0;
+    while (part < parts->function_count && strcmp(parts->functions[part]->name, kernel) != 0)
+        part++;
+    return part < parts->function_count ? make_library(parts, part, path) : CUDA_ERROR_NOT_FOUND;
 }

@@ -1,6 +1,7 @@
 /* library.c: how a module image leads to its kernel library: softgpu/kernel_abi.h. */
 #include "softgpu/driver/module/module.h"
 
+#include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -78,11 +79,16 @@ const softgpu_kernel_table_t *sg_library_find(const char *origin, char **path)
         if ((table = found(candidate, path)))
             return table;
     }
+    return NULL;
+}
+
+void sg_library_missing(const char *origin)
+{
+    const char *folders = getenv("SOFTGPU_KERNEL_PATH");
     sg_log(1,
            "no kernels for %s: neither %s.softgpu.so nor one in SOFTGPU_KERNEL_PATH=%s (softgpu_kernels() "
-           "builds it)",
+           "builds it), nor uncompressed PTX in it (softgpu-clang++ embeds that)",
            origin, origin, folders ? folders : "");
-    return NULL;
 }
 
 const softgpu_kernel_table_t *sg_library_for_mode(const char *path, softgpu_mode_t mode)
@@ -158,38 +164,37 @@ bool sg_library_origin(const void *image, char out[PATH_MAX])
 
 /* ---- which unit ---- */
 
-/* A fat binary in memory: a wrapper that points to it (nvcc's __fatDeviceText), or the thing itself. The header's first
- * words as nvcc 13 writes them; bytes: header and what follows it. */
-static bool fat_binary(const void *image, const char **at, size_t *bytes)
+/* A name ends with a zero in machine code's tables, otherwise in PTX. */
+static bool has_name(const char *name, const char *at, size_t bytes)
 {
-    uint32_t magic, header;
-    uint64_t size;
-    const char *p = image;
-    memcpy(&magic, p, sizeof magic);
-    if (magic == 0x466243b1u) {
-        memcpy(&p, p + 8, sizeof p);
-        memcpy(&magic, p, sizeof magic);
+    const size_t length = strlen(name);
+    const char *end = at + bytes;
+    while ((at = memmem(at, (size_t)(end - at), name, length))) {
+        at += length;
+        if (at == end || !(isalnum((unsigned char)*at) || *at == '_' || *at == '$'))
+            return true;
     }
-    if (magic != 0xba55ed50u)
-        return false;
-    memcpy(&header, p + 4, sizeof header);
-    memcpy(&size, p + 8, sizeof size);
-    *at = p;
-    *bytes = (header >> 16) + (size_t)size;
-    return true;
+    return false;
 }
 
 static bool names_all(const softgpu_unit_t *unit, const char *at, size_t bytes)
 {
-    for (uint32_t i = 0; i < unit->kernel_count; i++) {
-        const char *name = unit->kernels[i]->name;
-        if (!memmem(at, bytes, name, strlen(name) + 1))
+    for (uint32_t i = 0; i < unit->kernel_count; i++)
+        if (!has_name(unit->kernels[i]->name, at, bytes))
             return false;
-    }
     for (uint32_t i = 0; i < unit->variable_count && !unit->kernel_count; i++)
-        if (!memmem(at, bytes, unit->variables[i].name, strlen(unit->variables[i].name) + 1))
+        if (!has_name(unit->variables[i].name, at, bytes))
             return false;
     return unit->kernel_count || unit->variable_count;
+}
+
+bool sg_library_is_of(const softgpu_kernel_table_t *table, const char *ptx, size_t bytes)
+{
+    const softgpu_unit_t whole = {.kernels = table->kernels, .kernel_count = table->kernel_count};
+    bool found = !table->unit_count && names_all(&whole, ptx, bytes);
+    for (uint32_t i = 0; i < table->unit_count && !found; i++)
+        found = names_all(&table->units[i], ptx, bytes);
+    return found;
 }
 
 /* Only where it matters: where there are variables, or two kernels of one name. */
@@ -210,7 +215,7 @@ uint32_t sg_library_unit(const softgpu_kernel_table_t *table, const void *image)
     const char *at;
     size_t bytes;
     uint32_t unit = SG_ALL_UNITS;
-    if (table->unit_count < 2 || !matters(table) || !fat_binary(image, &at, &bytes))
+    if (table->unit_count < 2 || !matters(table) || !sg_fatbin_open(image, &at, &bytes))
         return SG_ALL_UNITS;
     for (uint32_t i = 0; i < table->unit_count; i++) {
         if (!names_all(&table->units[i], at, bytes))

@@ -20,6 +20,7 @@ static uint32_t param_bytes(const softgpu_kernel_t *k)
 static void module_free_locked(sg_module_t *m)
 {
     sg_variables_free_locked(m->variables);
+    sg_ptx_free(m->parts);
     free(m->functions);
     free(m->kernels);
     free(m->origin);
@@ -29,10 +30,9 @@ static void module_free_locked(sg_module_t *m)
 
 static CUresult fill(sg_module_t *m)
 {
-    const softgpu_kernel_table_t *table = m->table[SOFTGPU_FAST];
     const bool all = m->unit == SG_ALL_UNITS;
     SG_TRY(sg_variables_create(m, sg_current_context()->device));
-    table = m->table[SOFTGPU_FAST];
+    const softgpu_kernel_table_t *table = m->table[SOFTGPU_FAST];
     const softgpu_kernel_t *const *rows = all ? table->kernels : table->units[m->unit].kernels;
     m->kernel_count = all ? table->kernel_count : table->units[m->unit].kernel_count;
     m->functions = calloc(m->kernel_count ? m->kernel_count : 1, sizeof *m->functions);
@@ -57,35 +57,76 @@ static CUresult fill(sg_module_t *m)
     return CUDA_SUCCESS;
 }
 
-/* What belongs to the image, by where it lies. */
-static CUresult find_library(sg_module_t *m, const void *image)
-{
-    m->table[SOFTGPU_FAST] = sg_library_find(m->origin, &m->library);
-    m->unit = m->table[SOFTGPU_FAST] && image ? sg_library_unit(m->table[SOFTGPU_FAST], image) : SG_ALL_UNITS;
-    return m->table[SOFTGPU_FAST] ? CUDA_SUCCESS : CUDA_ERROR_NO_BINARY_FOR_GPU;
-}
-
 /* One library, with what runs in SIMT mode: none beside it is looked for. */
 static CUresult compile(sg_module_t *m, const char *ptx, size_t bytes)
 {
-    SG_TRY(sg_jit_library(ptx, bytes, &m->library));
+    SG_TRY(sg_jit_open(ptx, bytes, &m->ptx_target, &m->parts, &m->library));
     m->table[SOFTGPU_FAST] = m->table[SOFTGPU_SIMT] = sg_library_open(m->library, false);
-    m->unit = SG_ALL_UNITS;
     return m->table[SOFTGPU_FAST] ? CUDA_SUCCESS : CUDA_ERROR_INVALID_PTX;
 }
 
-/* `image`: in memory, or NULL; `ptx_bytes`: of PTX, or 0. */
-static CUresult load(const char *origin, const void *image, size_t ptx_bytes, CUcontext ctx,
-                     sg_module_t **out)
+CUresult sg_function_compile(CUfunction f)
+{
+    sg_module_t *m = f->module;
+    char *path = NULL;
+    pthread_mutex_lock(&sg_libraries_lock);
+    const bool there = !m->parts || atomic_load(&f->run[SOFTGPU_SIMT]);
+    CUresult result = there ? CUDA_SUCCESS : sg_jit_kernel(m->parts, f->kernel->name, &path);
+    const softgpu_kernel_table_t *table = path ? sg_library_open(path, false) : NULL;
+    if (path && !table)
+        result = CUDA_ERROR_INVALID_PTX;
+    if (table)
+        result = sg_variables_attach(m, &table);
+    if (table && !result)
+        atomic_store(&f->run[SOFTGPU_SIMT], table->kernels[0]->run[SOFTGPU_SIMT]);
+    pthread_mutex_unlock(&sg_libraries_lock);
+    free(path);
+    return result;
+}
+
+/* The library that belongs to the image by where it lies, else what becomes of its PTX. `image`: NULL: all of the file. */
+static CUresult find_library(sg_module_t *m, const void *image, bool in_file)
+{
+    size_t bytes = 0;
+    const bool text = image && sg_jit_is_ptx(image, &bytes);
+    const char *ptx = text ? image : image ? sg_fatbin_ptx(image, &bytes) : NULL;
+    const softgpu_kernel_table_t *table = NULL;
+    if (in_file && text)
+        table = sg_library_open(m->origin, true);
+    else if (in_file)
+        table = sg_library_find(m->origin, &m->library);
+    if (table && !text && ptx && !sg_library_is_of(table, ptx, bytes)) {
+        free(m->library);
+        m->library = NULL;
+        table = NULL;
+    }
+    m->unit = table && image ? sg_library_unit(table, image) : SG_ALL_UNITS;
+    m->table[SOFTGPU_FAST] = table;
+    if (table)
+        return CUDA_SUCCESS;
+    if (ptx)
+        return compile(m, ptx, bytes);
+    if (in_file)
+        sg_library_missing(m->origin);
+    else
+        sg_log(1,
+               "a module image at %p lies in no file, so no kernel library belongs to it, and has no PTX for "
+               "this device",
+               image);
+    return CUDA_ERROR_NO_BINARY_FOR_GPU;
+}
+
+/* `image`: in memory, or NULL; `origin`: the file that it is in, or NULL. */
+static CUresult load(const char *origin, const void *image, CUcontext ctx, sg_module_t **out)
 {
     sg_module_t *m = calloc(1, sizeof *m);
-    if (!m || !(m->origin = strdup(origin))) {
+    if (!m || !(m->origin = strdup(origin ? origin : "PTX"))) {
         free(m);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     pthread_mutex_lock(&sg_libraries_lock);
     m->ctx = ctx;
-    CUresult result = ptx_bytes ? compile(m, image, ptx_bytes) : find_library(m, image);
+    CUresult result = find_library(m, image, origin != NULL);
     if (!result)
         result = fill(m);
     if (result == CUDA_ERROR_NOT_SUPPORTED)
@@ -106,30 +147,21 @@ static CUresult load(const char *origin, const void *image, size_t ptx_bytes, CU
 static CUresult load_image(const void *image, CUcontext ctx, sg_module_t **out)
 {
     char origin[PATH_MAX];
-    size_t bytes;
     if (!image || !out)
         return CUDA_ERROR_INVALID_VALUE;
-    const bool in_file = sg_library_origin(image, origin);
-    if (sg_jit_is_ptx(image, &bytes) && !(in_file && sg_library_open(origin, true)))
-        return load("PTX", image, bytes, ctx, out);
-    if (!in_file) {
-        sg_log(1, "a module image at %p lies in no file, so no kernel library belongs to it", image);
-        return CUDA_ERROR_NO_BINARY_FOR_GPU;
-    }
-    return load(origin, image, 0, ctx, out);
+    return load(sg_library_origin(image, origin) ? origin : NULL, image, ctx, out);
 }
 
 static CUresult load_file(const char *path, CUcontext ctx, sg_module_t **out)
 {
     char origin[PATH_MAX];
-    size_t bytes = 0;
     if (!path || !out)
         return CUDA_ERROR_INVALID_VALUE;
     if (!realpath(path, origin))
         return CUDA_ERROR_FILE_NOT_FOUND;
-    char *ptx = sg_jit_read(origin, &bytes);
-    const CUresult result = load(origin, ptx, bytes, ctx, out);
-    free(ptx);
+    char *image = sg_jit_read(origin);
+    const CUresult result = load(origin, image, ctx, out);
+    free(image);
     return result;
 }
 
@@ -273,7 +305,7 @@ SG_EXPORT CUresult cuModuleLoadData(CUmodule *out, const void *image)
 SG_EXPORT CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned count, CUjit_option *options,
                                       void **values)
 {
-    (void)count, (void)options, (void)values; /* nothing is compiled */
+    (void)count, (void)options, (void)values;
     return cuModuleLoadData(out, image);
 }
 

@@ -14,6 +14,7 @@
 #include <limits.h>
 
 #include "softgpu/driver/stream/streams.h"
+#include "softgpu/ptx/ptx.h"
 
 #define SG_ALL_UNITS UINT32_MAX
 
@@ -25,15 +26,21 @@ struct sg_module {
     struct CUkern_st *kernels;   /* [kernel_count], of the same; NULL: no library */
     char library_handle;         /* its address is the CUlibrary, while the module's own is the CUmodule */
     char *origin;                /* the object that holds the image */
-    char *library; /* its kernel library for fast mode; NULL: `origin` itself, which knows no modes */
+    char *library;       /* its kernel library for fast mode; NULL: `origin` itself, which knows no modes */
+    uint32_t ptx_target; /* of what it was compiled from, as in sm_80; 0: no PTX */
     uint32_t unit;
     const softgpu_kernel_table_t *table[SOFTGPU_MODE_COUNT]; /* NULL: not opened */
-    sg_variables_t *variables;                               /* owns; NULL: none */
-    CUcontext ctx;                                           /* NULL: a library, which belongs to none */
+    sg_ptx_module_t *parts;    /* owns: kernels that are compiled when they are launched; NULL: none */
+    sg_variables_t *variables; /* owns; NULL: none */
+    CUcontext ctx;             /* NULL: a library, which belongs to none */
     sg_module_t *next;
 };
 
 extern pthread_mutex_t sg_libraries_lock;
+
+/* ---- module.c ---- */
+/* Makes the function's code for SIMT mode from its module's parts, if that has not been done. */
+CUresult sg_function_compile(CUfunction f);
 
 /* ---- library.c ---- */
 /* The file that an image in memory belongs to; false if it is in none. */
@@ -42,6 +49,10 @@ bool sg_library_origin(const void *image, char out[PATH_MAX]);
 const softgpu_kernel_table_t *sg_library_open(const char *path, bool must_be_loaded);
 /* Its kernel library: the table, and in *path (owned by the caller) where it was found; NULL there: in `origin`. */
 const softgpu_kernel_table_t *sg_library_find(const char *origin, char **path);
+/* Tells that there is none. */
+void sg_library_missing(const char *origin);
+/* Whether a PTX text has all kernels of one of the library's units: else the text is of other sources. */
+bool sg_library_is_of(const softgpu_kernel_table_t *table, const char *ptx, size_t bytes);
 /* The same library for another mode, or NULL. */
 const softgpu_kernel_table_t *sg_library_for_mode(const char *path, softgpu_mode_t mode);
 /* Another instance of the library that holds the table. */
@@ -49,14 +60,27 @@ const softgpu_kernel_table_t *sg_library_again(const softgpu_kernel_table_t *tab
 /* Which unit an image is of, by the names in it; SG_ALL_UNITS: no telling, or only one. */
 uint32_t sg_library_unit(const softgpu_kernel_table_t *table, const void *image);
 
+/* ---- fatbin.c ---- */
+#define SG_FATBIN_MAGIC 0xba55ed50u /* its first four bytes */
+/* A fat binary in memory: a wrapper that points to it (nvcc's __fatDeviceText), or the thing itself. bytes: header and what follows it. */
+bool sg_fatbin_open(const void *image, const char **at, size_t *bytes);
+/* The PTX in it that is for this device: of the highest architecture up to its own. NULL: none, or compressed. */
+const char *sg_fatbin_ptx(const void *image, size_t *bytes);
+
 /* ---- jit.c: PTX ---- */
 /* Whether an image in memory is PTX, and how long it is. */
 bool sg_jit_is_ptx(const void *image, size_t *bytes);
-/* The text of a file of PTX, the caller's, and its length; NULL, and no bytes: it is none. */
-char *sg_jit_read(const char *path, size_t *bytes);
-/* The kernel library made of it, compiled unless it has been before: *path, the caller's. It holds kernels for SIMT mode. What is wrong is
- * in the log. */
-CUresult sg_jit_library(const char *ptx, size_t bytes, char **path);
+/* What a file of PTX, or a fat binary, holds, and a zero behind it: the caller's. NULL: it is neither. */
+char *sg_jit_read(const char *path);
+/* Refuses what NVIDIA's compiler has made: JIT_COMPILATION_DISABLED. */
+CUresult sg_jit_refuse(const char *ptx, size_t bytes);
+/* Whether it can be read and translated. */
+CUresult sg_jit_check(const char *ptx, size_t bytes);
+/* The kernel library made of it, whose `target` is as in sm_80, for SIMT mode, compiled unless it has been before: *path, the caller's. *parts, the caller's: what its kernels
+ * are made of when they are launched; NULL: the library has them. What is wrong is in the log. */
+CUresult sg_jit_open(const char *ptx, size_t bytes, uint32_t *target, sg_ptx_module_t **parts, char **path);
+/* The library of one of those kernels. */
+CUresult sg_jit_kernel(const sg_ptx_module_t *parts, const char *kernel, char **path);
 
 /* ---- mode.c ---- */
 CUresult sg_modes_init(void); /* SOFTGPU_MODE, SOFTGPU_BLOCK, SOFTGPU_SEED */

@@ -12,7 +12,7 @@
  *   2. O.softgpu.so, beside O;
  *   3. <base name of O>.softgpu.so in each directory of SOFTGPU_KERNEL_PATH (separated by ':');
  *   4. <base name of O>.softgpu.so beside libcuda.so.1.
- * If none has a table, loading fails with CUDA_ERROR_NO_BINARY_FOR_GPU and the log names the files tried. The libraries
+ * If none has a table, PTX in the image is compiled; without that, loading fails with CUDA_ERROR_NO_BINARY_FOR_GPU and the log names the files tried. The libraries
  * of the other modes, O.softgpu.simt.so and O.softgpu.checked.so, lie beside O.softgpu.so and are opened when needed.
  *
  * Threads: `run` is called by several workers at once, each with its own blocks of one grid. It may read and

@@ -178,6 +178,133 @@ static void what_is_wrong_is_refused(void **state)
         assert_int_equal(cuModuleLoadData(&module, cases[i].ptx), cases[i].error);
 }
 
+static void *fat_binary_of(unsigned count, const unsigned *architectures, const char *const *texts)
+{
+    size_t bytes = 16;
+    for (unsigned i = 0; i < count; i++)
+        bytes += 64 + (strlen(texts[i]) / 8 + 1) * 8;
+    char *fat = calloc(1, bytes), *at = fat + 16;
+    assert_non_null(fat);
+    memcpy(fat, (uint32_t[]){0xba55ed50u, 1 | 16 << 16}, 8);
+    memcpy(fat + 8, (uint64_t[]){bytes - 16}, 8);
+    for (unsigned i = 0; i < count; i++) {
+        const size_t padded = (strlen(texts[i]) / 8 + 1) * 8;
+        memcpy(at, (uint32_t[]){1 | 0x101 << 16, 64}, 8);
+        memcpy(at + 8, (uint64_t[]){padded}, 8);
+        memcpy(at + 28, &architectures[i], 4);
+        strcpy(at + 64, texts[i]);
+        at += 64 + padded;
+    }
+    return fat;
+}
+
+/* The entry of the highest architecture up to the device's (90); of others nothing is read. */
+static void a_fat_binary_has_ptx_for_the_device(void **state)
+{
+    static const char *const texts[] = {"no PTX", axpy, "no PTX"};
+    CUmodule module;
+    CUlibrary library;
+    (void)state;
+    void *fat = fat_binary_of(3, (const unsigned[]){75, 80, 100}, texts);
+    const struct {
+        int magic, version;
+        const void *data, *unused;
+    } wrapper = {0x466243b1, 1, fat, NULL};
+    OK(cuModuleLoadData(&module, fat));
+    run_axpy(module, 100);
+    OK(cuModuleUnload(module));
+    OK(cuModuleLoadFatBinary(&module, &wrapper));
+    run_axpy(module, 100);
+    OK(cuModuleUnload(module));
+    OK(cuLibraryLoadData(&library, fat, NULL, NULL, 0, NULL, NULL, 0));
+    OK(cuLibraryUnload(library));
+    free(fat);
+    fat = fat_binary_of(1, (const unsigned[]){100}, &texts[1]);
+    assert_int_equal(cuModuleLoadData(&module, fat), CUDA_ERROR_NO_BINARY_FOR_GPU);
+    free(fat);
+}
+
+#define COUNT(name, by)                                                                                      \
+    ".visible .entry " name "()\n{\n.reg .b32 %r<2>;\natom.global.add.u32 %r1, [count], " by ";\nret;\n}\n"
+
+static void launch_one(CUmodule module, const char *name, CUresult expected)
+{
+    CUfunction f;
+    OK(cuModuleGetFunction(&f, module, name));
+    assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), expected);
+}
+
+static unsigned count_of(CUmodule module)
+{
+    CUdeviceptr at;
+    unsigned count;
+    OK(cuModuleGetGlobal(&at, NULL, module, "count"));
+    OK(cuMemcpyDtoH(&count, at, sizeof count));
+    return count;
+}
+
+/* Of several kernels each is compiled when it is first launched; they share their module's variables. */
+static void kernels_are_compiled_when_they_are_launched(void **state)
+{
+    static const char ptx[] =
+        HEAD ".visible .global .align 4 .u32 count = 5;\n" COUNT("one", "1") COUNT("ten", "10");
+    CUmodule a, b;
+    (void)state;
+    OK(cuModuleLoadData(&a, ptx));
+    OK(cuModuleLoadData(&b, ptx));
+    launch_one(a, "one", CUDA_SUCCESS);
+    setenv("SOFTGPU_CC", "/no/such/compiler", 1);
+    launch_one(a, "ten", CUDA_ERROR_JIT_COMPILER_NOT_FOUND);
+    unsetenv("SOFTGPU_CC");
+    launch_one(a, "ten", CUDA_SUCCESS);
+    launch_one(a, "one", CUDA_SUCCESS);
+    launch_one(b, "ten", CUDA_SUCCESS);
+    assert_int_equal(count_of(a), 17);
+    assert_int_equal(count_of(b), 15);
+    OK(cuModuleUnload(a));
+    OK(cuModuleUnload(b));
+}
+
+/* One text declares what another defines. */
+static void texts_are_linked_to_one_module(void **state)
+{
+    static const char defines[] = HEAD ".visible .global .align 4 .u32 count = 3;\n" COUNT("one", "1");
+    static const char declares[] = HEAD ".extern .global .align 4 .u32 count;\n" COUNT("ten", "10");
+    CUlinkState link;
+    CUmodule module;
+    void *image;
+    size_t bytes;
+    (void)state;
+    OK(cuLinkCreate(0, NULL, NULL, &link));
+    OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)declares, sizeof declares, "a", 0, NULL,
+                     NULL));
+    OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)defines, sizeof defines, "b", 0, NULL, NULL));
+    assert_int_equal(cuLinkAddData(link, CU_JIT_INPUT_CUBIN, (void *)(uintptr_t) "\177ELF and more of it", 20,
+                                   "c", 0, NULL, NULL),
+                     CUDA_ERROR_NO_BINARY_FOR_GPU);
+    OK(cuLinkComplete(link, &image, &bytes));
+    OK(cuModuleLoadData(&module, image));
+    OK(cuLinkDestroy(link));
+    assert_int_equal(cuLinkDestroy(link), CUDA_ERROR_INVALID_HANDLE);
+    launch_one(module, "one", CUDA_SUCCESS);
+    launch_one(module, "ten", CUDA_SUCCESS);
+    assert_int_equal(count_of(module), 14);
+    OK(cuModuleUnload(module));
+}
+
+static void what_is_linked_twice_is_refused(void **state)
+{
+    static const char text[] = HEAD COUNT("one", "1");
+    CUlinkState link;
+    void *image;
+    (void)state;
+    OK(cuLinkCreate(0, NULL, NULL, &link));
+    for (int i = 0; i < 2; i++)
+        OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)text, sizeof text, "a", 0, NULL, NULL));
+    assert_int_equal(cuLinkComplete(link, &image, NULL), CUDA_ERROR_INVALID_PTX);
+    OK(cuLinkDestroy(link));
+}
+
 static void a_function_that_is_not_there_is_not_found(void **state)
 {
     CUmodule module;
@@ -197,6 +324,10 @@ int main(void)
         cmocka_unit_test(a_library_takes_ptx),
         cmocka_unit_test(compiled_ptx_is_kept),
         cmocka_unit_test(what_is_wrong_is_refused),
+        cmocka_unit_test(a_fat_binary_has_ptx_for_the_device),
+        cmocka_unit_test(kernels_are_compiled_when_they_are_launched),
+        cmocka_unit_test(texts_are_linked_to_one_module),
+        cmocka_unit_test(what_is_linked_twice_is_refused),
         cmocka_unit_test(a_function_that_is_not_there_is_not_found),
     };
     static char folder[] = "/tmp/softgpu-ptx-XXXXXX";

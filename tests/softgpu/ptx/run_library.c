@@ -29,7 +29,7 @@ const char *ptx_untranslated(const char *ptx)
     sg_ptx_module_t *module = read_module(ptx);
     sg_ptx_error_t error;
     FILE *out = fopen("/dev/null", "w");
-    const bool ok = sg_ptx_translate(module, out, &error);
+    const bool ok = sg_ptx_translate(module, SG_PTX_WHOLE, out, &error);
     fclose(out);
     sg_ptx_free(module);
     snprintf(text, sizeof text, "%s", error.text);
@@ -45,7 +45,7 @@ const softgpu_kernel_table_t *ptx_build(const char *ptx)
     snprintf(path, sizeof path, "%s/k.c", folder);
     FILE *out = fopen(path, "w");
     assert_non_null(out);
-    if (!sg_ptx_translate(module, out, &error))
+    if (!sg_ptx_translate(module, SG_PTX_WHOLE, out, &error))
         fail_msg("PTX is not translated: %s", error.text);
     fclose(out);
     sg_ptx_free(module);

@@ -177,6 +177,7 @@ static const expected_t lines[] = {
     {"shfl.sync.bfly.b32 %b32_0, %b32_1, 16, 31, -1;", SG_PTX_OP_SHFL_SYNC, "r-riii", T(SG_PTX_B32), M(SG_PTX_SHUFFLE_BFLY)},
     {"shfl.sync.up.b32 %f32_0|%pred_0, %f32_1, 1, 0, %b32_2;", SG_PTX_OP_SHFL_SYNC, "rrriir", T(SG_PTX_B32), M(SG_PTX_SHUFFLE_UP)},
     {"vote.sync.ballot.b32 %b32_0, !%pred_0, -1;", SG_PTX_OP_VOTE_SYNC, "r!i", T(SG_PTX_B32), M(SG_PTX_VOTE_BALLOT)},
+    {"vote.ballot.sync.b32 %b32_0, %pred_0, -1;", SG_PTX_OP_VOTE_BALLOT_SYNC, "rri", T(SG_PTX_B32), M(0)},
     {"match.any.sync.b64 %b32_0, %b64_0, -1;", SG_PTX_OP_MATCH_ANY_SYNC, "rri", T(SG_PTX_B64), M(0)},
     {"match.all.sync.b32 %b32_0|%pred_0, %b32_1, -1;", SG_PTX_OP_MATCH_ALL_SYNC, "rrri", T(SG_PTX_B32), M(0)},
     {"activemask.b32 %b32_0;", SG_PTX_OP_ACTIVEMASK, "r", T(SG_PTX_B32), M(0)},

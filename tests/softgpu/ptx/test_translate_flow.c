@@ -47,7 +47,7 @@ static const char module[] = PTX_HEAD
                          "wait: vote.sync.ballot.b32 %r9, %p0, 0xffffffff; redux.sync.add.u32 %r4, %r2, 0xffffffff; add.u32 %r9, %r9, %r4;")
     /* lanes leave a loop one by one; in each round those that are left vote */
     KERNEL("votes", "mov.u32 %r2, 0; mov.u32 %r5, 0xffffffff;\n"
-                    "round: setp.ge.u32 %p0, %r1, %r2; vote.sync.ballot.b32 %r3, %p0, %r5; popc.b32 %r4, %r3; add.u32 %r9, %r9, %r4;\n"
+                    "round: setp.ge.u32 %p0, %r1, %r2; vote.ballot.sync.b32 %r3, %p0, %r5; popc.b32 %r4, %r3; add.u32 %r9, %r9, %r4;\n"
                     "@!%p0 bra done; mov.u32 %r5, %r3; add.u32 %r2, %r2, 1; bra round; done:")
     /* each lane has the mask of the lanes with its key */
     KERNEL("groups", "rem.u32 %r2, %r1, 5; match.any.sync.b32 %r3, %r2, 0xffffffff; redux.sync.add.u32 %r9, %r1, %r3;\n"
