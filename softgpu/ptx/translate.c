@@ -65,6 +65,15 @@ static const sg_ptx_function_t *aliased(const sg_ptx_function_t *function)
     return function->alias_of != NULL ? function->alias_of : function;
 }
 
+uint32_t sg_ptx_function_number(sg_ptx_translator_t *t, const sg_ptx_function_t *function)
+{
+    function = aliased(function);
+    for (uint32_t i = 0; i < t->module->function_count; i++)
+        if (t->module->functions[i] == function)
+            return i;
+    sg_ptx_refuse(t, "function '%s' is not the module's", function->name);
+}
+
 const char *sg_ptx_function_name(sg_ptx_translator_t *t, const sg_ptx_function_t *function)
 {
     function = aliased(function);
@@ -75,10 +84,7 @@ const char *sg_ptx_function_name(sg_ptx_translator_t *t, const sg_ptx_function_t
             return "sg_assertfail";
         sg_ptx_refuse(t, "function '%s' is declared, but not here", function->name);
     }
-    for (uint32_t i = 0; i < t->module->function_count; i++)
-        if (t->module->functions[i] == function)
-            return sg_ptx_text(t, "f%u", i);
-    sg_ptx_refuse(t, "function '%s' is not the module's", function->name);
+    return sg_ptx_text(t, "f%u", sg_ptx_function_number(t, function));
 }
 
 /* ---- variables ---- */
@@ -270,7 +276,7 @@ static void write_kernel(sg_ptx_translator_t *t, uint32_t number)
     sg_ptx_line(t, "sg_warp_t w;\nsg_warp_begin(&w, launch, self, window);");
     sg_ptx_line(t, "w.barriers = (sg_barriers_t *)(void *)(window + %" PRIu64 ");", t->barriers);
     sg_ptx_line(t, "w.static_shared_bytes = %" PRIu64 ";", bytes);
-    sg_ptx_line(t, "f%u(&w, w.alive, NULL);\n}", number);
+    sg_ptx_line(t, "sg_warp_run(&w, f%u);\n}", number);
     sg_ptx_line(t, "static void run%u(const softgpu_launch_t *launch, uint64_t first, uint64_t count)\n{",
                 number);
     sg_ptx_line(t, "const softgpu_entry_t entry = {main%u, &self, &current};", number);
@@ -321,6 +327,7 @@ static void write_module(sg_ptx_translator_t *t)
     if (m->address_bits != 64)
         sg_ptx_refuse(t, "a module with addresses of %u bits", m->address_bits);
     place_all(t);
+    sg_ptx_find_waits(t);
     sg_ptx_line(t, "#include \"warp.h\"");
     /* The driver's symbol tables know these names (module/symbols.c). */
     sg_ptx_line(t, "static _Thread_local const softgpu_thread_t *self __asm__(\"_ZN7softgpu4selfE\");");

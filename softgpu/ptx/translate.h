@@ -14,7 +14,8 @@
 #include "softgpu/ptx/ptx.h"
 
 #define SG_PTX_CFLAGS                                                                                        \
-    "-O1 -ftree-vectorize -march=native -fPIC -shared -ffp-contract=off -fno-math-errno "                    \
+    "-O1 -ftree-vectorize -march=native -fstack-clash-protection -fPIC -shared -ffp-contract=off "           \
+    "-fno-math-errno "                                                                                       \
     "-fno-strict-aliasing -fno-trapping-math -w -Wno-psabi"
 
 bool sg_ptx_translate(const sg_ptx_module_t *module, FILE *out, sg_ptx_error_t *error);

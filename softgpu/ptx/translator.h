@@ -7,7 +7,8 @@
  * Glossary
  *   text    a piece of C, in the translator's pool, which is emptied after each instruction
  *   piece   instructions of a block: a block ends a piece, and one begins before each operation of the warp, where lanes wait
- *           for each other
+ *           for each other, and behind each call in which they may wait
+ *   waits   of an instruction: lanes may wait there; of a function: in one of its instructions
  *   local   a register that is in one piece only and written there first, by all lanes: its writes need no mask
  *
  * Errors leave by longjmp (sg_ptx_refuse). */
@@ -30,6 +31,8 @@ typedef struct sg_ptx_placed { /* where a variable is */
 typedef struct sg_ptx_piece {
     uint32_t first, count; /* instructions */
     bool meets;            /* the first one is an operation of the warp */
+    bool calls;            /* the last one is a call that waits; the next piece begins with */
+    bool returns;          /* its results */
     uint32_t order;        /* its place among the pieces, and its label */
     uint32_t *successors, successor_count;
 } sg_ptx_piece_t;
@@ -61,7 +64,7 @@ typedef struct sg_ptx_translator {
     uint32_t piece_count;
     uint32_t *piece_of; /* [block]: its first piece */
     bool *local;        /* [register] */
-    bool waits;         /* the function has accesses that may wait for other lanes */
+    bool *waits;        /* [function of the module] */
     uint32_t piece;     /* that is written */
 } sg_ptx_translator_t;
 
@@ -75,7 +78,11 @@ void *sg_ptx_room(sg_ptx_translator_t *t, size_t count, size_t bytes); /* zeros 
 /* A function's name in C. */
 const char *sg_ptx_function_name(sg_ptx_translator_t *t, const sg_ptx_function_t *function);
 
+/* A function's number in the module. */
+uint32_t sg_ptx_function_number(sg_ptx_translator_t *t, const sg_ptx_function_t *function);
+
 /* ---- translate_flow.c ---- */
+void sg_ptx_find_waits(sg_ptx_translator_t *t); /* of all functions */
 void sg_ptx_write_body(sg_ptx_translator_t *t);
 
 /* ---- translate_value.c ---- */
@@ -115,8 +122,9 @@ sg_ptx_emit_t sg_ptx_emit_float(const sg_ptx_insn_t *insn);
 sg_ptx_emit_t sg_ptx_emit_convert(const sg_ptx_insn_t *insn);
 sg_ptx_emit_t sg_ptx_emit_memory(const sg_ptx_insn_t *insn);
 sg_ptx_emit_t sg_ptx_emit_warp(const sg_ptx_insn_t *insn);
-/* Whether lanes meet at it; *members: text of whom each lane waits for, NULL: all of the warp. */
+/* Whether lanes meet at it. */
 bool sg_ptx_meets(const sg_ptx_insn_t *insn);
-const char *sg_ptx_members(sg_ptx_translator_t *t);
+/* They do: `mask` becomes those that can go on. */
+void sg_ptx_write_meeting(sg_ptx_translator_t *t, uint32_t order);
 
 #endif

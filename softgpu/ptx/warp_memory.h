@@ -259,10 +259,13 @@ SG_CAS(16) SG_CAS(32) SG_CAS(64)
 {
     return sg_lt_u64(sg_sub_b64(at, sg_all64(begin)), sg_all64(bytes));
 }
-#define SG_STACK_BYTES ((uint64_t)256 << 10) /* of a fiber of the driver */
-SG_INLINE uint32_t sg_is_local(const sg_warp_t *w, sg_v64 at)
+SG_SLOW uint32_t sg_is_local(const sg_warp_t *w, sg_v64 address)
 {
-    return sg_between(at, sg_address(w->stack) - SG_STACK_BYTES, SG_STACK_BYTES);
+    const sg_l64 at = {address};
+    uint32_t d = 0;
+    for (uint32_t i = 0; i < SG_WARP; i++)
+        d |= (uint32_t)w->services->is_stack((const void *)(uintptr_t)at.u[i]) << i;
+    return d;
 }
 
 #endif

@@ -1,6 +1,7 @@
 /* softgpu/ptx/warp_sync.h: what lanes do together, barriers, and functions that are not in the module; see warp.h.
  *
- * The lanes of `mask` have met (sg_meet): for each of them, all that live of its member mask are there. */
+ * The lanes of `mask` have met (sg_meet): for each of them, all that live of its member mask are among the lanes of `met`, which has
+ * those of other activations, too. Operands are of `met`, results of `mask`. */
 #ifndef SG_PTX_WARP_SYNC_H
 #define SG_PTX_WARP_SYNC_H
 
@@ -30,19 +31,19 @@ SG_SHUFFLE_ALL(up, i - by, j >= 0) SG_SHUFFLE_ALL(down, i + by, j <= 31) SG_SHUF
 
 /* ---- votes: a group is a lane's members that are here ---- */
 #define SG_VOTE(name, expression) \
-    SG_INLINE uint32_t sg_vote_##name(uint32_t mask, uint32_t p, sg_v32 members) \
-    { sg_l32 m = {members}; uint32_t d = 0; for (int i = 0; i < SG_WARP; i++) { const uint32_t group = m.u[i] & mask, yes = p & group; d |= (uint32_t)(expression) << i; } return d; }
+    SG_INLINE uint32_t sg_vote_##name(uint32_t met, uint32_t p, sg_v32 members) \
+    { sg_l32 m = {members}; uint32_t d = 0; for (int i = 0; i < SG_WARP; i++) { const uint32_t group = m.u[i] & met, yes = p & group; d |= (uint32_t)(expression) << i; } return d; }
 SG_VOTE(all, yes == group) SG_VOTE(any, yes != 0) SG_VOTE(uni, yes == group || yes == 0)
-SG_INLINE sg_v32 sg_vote_ballot(uint32_t mask, uint32_t p, sg_v32 members) { return sg_and_b32(members, sg_all32(p & mask)); }
+SG_INLINE sg_v32 sg_vote_ballot(uint32_t met, uint32_t p, sg_v32 members) { return sg_and_b32(members, sg_all32(p & met)); }
 
 #define SG_MATCH(bits) \
-    SG_INLINE sg_v32 sg_match_any_b##bits(uint32_t mask, sg_v##bits a, sg_v32 members) \
-    { sg_l32 m = {members}, d = {sg_all32(0)}; SG_FOR_LANES (i, mask) d.u[i] = sg_eq_u##bits(a, sg_all##bits(sg_lane##bits(a, i))) & m.u[i] & mask; return d.v; } \
-    SG_INLINE sg_v32 sg_match_all_b##bits(uint32_t mask, sg_v##bits a, sg_v32 members, uint32_t *all) \
+    SG_INLINE sg_v32 sg_match_any_b##bits(uint32_t mask, uint32_t met, sg_v##bits a, sg_v32 members) \
+    { sg_l32 m = {members}, d = {sg_all32(0)}; SG_FOR_LANES (i, mask) d.u[i] = sg_eq_u##bits(a, sg_all##bits(sg_lane##bits(a, i))) & m.u[i] & met; return d.v; } \
+    SG_INLINE sg_v32 sg_match_all_b##bits(uint32_t mask, uint32_t met, sg_v##bits a, sg_v32 members, uint32_t *all) \
     { \
         sg_l32 m = {members}, d = {sg_all32(0)}; uint32_t p = 0; \
         SG_FOR_LANES (i, mask) { \
-            const uint32_t group = m.u[i] & mask, same = sg_eq_u##bits(a, sg_all##bits(sg_lane##bits(a, i))) & group; \
+            const uint32_t group = m.u[i] & met, same = sg_eq_u##bits(a, sg_all##bits(sg_lane##bits(a, i))) & group; \
             p |= (uint32_t)(same == group) << i; d.u[i] = same == group ? m.u[i] : 0; \
         } \
         *all = p; return d.v; \
@@ -50,12 +51,12 @@ SG_INLINE sg_v32 sg_vote_ballot(uint32_t mask, uint32_t p, sg_v32 members) { ret
 SG_MATCH(32) SG_MATCH(64)
 
 #define SG_REDUX(name, first, expression) \
-    SG_INLINE sg_v32 sg_redux_##name(uint32_t mask, sg_v32 x, sg_v32 members) \
+    SG_INLINE sg_v32 sg_redux_##name(uint32_t mask, uint32_t met, sg_v32 x, sg_v32 members) \
     { \
         sg_l32 a = {x}, m = {members}, d = {sg_all32(0)}; \
         for (uint32_t todo = mask; todo;) { \
-            const uint32_t group = m.u[sg_first(todo)] & mask; \
-            uint32_t s = a.u[sg_first(todo)]; \
+            const uint32_t group = m.u[sg_first(todo)] & met; \
+            uint32_t s = a.u[sg_first(group)]; \
             SG_FOR_LANES (i, group & (group - 1)) { const uint32_t y = a.u[i]; s = expression; } \
             SG_FOR_LANES (i, group) d.u[i] = s; \
             todo &= ~group; \
@@ -67,11 +68,11 @@ SG_REDUX(min_u32, 0, s < y ? s : y) SG_REDUX(max_u32, 0, s > y ? s : y) SG_REDUX
 #define SG_REDUX_F32(name) SG_REDUX(name##_f32, 0, sg_lane32(sg_##name##_f32(sg_all32(s), sg_all32(y)), 0))
 SG_REDUX_F32(min) SG_REDUX_F32(max) SG_REDUX_F32(min_nan) SG_REDUX_F32(max_nan)
 
-SG_INLINE sg_v32 sg_elect(uint32_t mask, sg_v32 members, uint32_t *leader)
+SG_INLINE sg_v32 sg_elect(uint32_t mask, uint32_t met, sg_v32 members, uint32_t *leader)
 {
     sg_l32 m = {members}, d = {sg_all32(0)};
     uint32_t p = 0;
-    SG_FOR_LANES (i, mask) { d.u[i] = sg_first(m.u[i] & mask); p |= (uint32_t)(d.u[i] == i) << i; }
+    SG_FOR_LANES (i, mask) { d.u[i] = sg_first(m.u[i] & met); p |= (uint32_t)(d.u[i] == i) << i; }
     *leader = p;
     return d.v;
 }
@@ -117,9 +118,16 @@ SG_SLOW void sg_barrier_sync(sg_warp_t *w, uint32_t id, uint32_t count, softgpu_
 }
 
 /* How many lanes have the predicate; *lanes: of how many. */
-SG_SLOW uint32_t sg_barrier_red(sg_warp_t *w, uint32_t id, uint32_t count, uint32_t mask, uint32_t p,
-                                uint32_t *lanes, softgpu_place_t place)
+SG_SLOW uint32_t sg_barrier_red(sg_flow_t *flow, uint32_t id, uint32_t count, uint32_t p, uint32_t *lanes,
+                                softgpu_place_t place)
 {
+    sg_warp_t *w = flow->warp;
+    sg_meeting_t *meeting = flow->meeting;
+    const uint32_t mask = flow->met;
+    if (sg_was_led(flow)) {
+        *lanes = meeting->lanes;
+        return meeting->result;
+    }
     sg_barriers_t *b = w->barriers;
     const uint32_t yes = (uint32_t)__builtin_popcount(p & mask), here = (uint32_t)__builtin_popcount(mask);
     if (id > 15)
@@ -132,6 +140,10 @@ SG_SLOW uint32_t sg_barrier_red(sg_warp_t *w, uint32_t id, uint32_t count, uint3
     sg_barrier_sync(w, id, count, place);
     b->of[id].yes -= yes;
     b->of[id].lanes -= here;
+    if (meeting) {
+        meeting->result = result;
+        meeting->lanes = *lanes;
+    }
     return result;
 }
 

@@ -506,6 +506,7 @@ static void run_blocks(const softgpu_launch_t *launch, uint64_t first, uint64_t 
     sg_run.launch = launch;
     sg_run.entry = entry;
     *entry->launch = launch;
+    sg_coroutines_begin();
     if (launch->cooperative) {
         take_turns();
         free_all();
@@ -533,4 +534,9 @@ const softgpu_services_t sg_services = {.run_blocks = run_blocks,
                                         .wait_async = sg_async_wait,
                                         .fail = fail,
                                         .read_tensor_map = sg_tensor_map_read,
-                                        .access = sg_check_access};
+                                        .access = sg_check_access,
+                                        .coroutine = sg_coroutine,
+                                        .resume = sg_coroutine_resume,
+                                        .yield = sg_coroutine_yield,
+                                        .end = sg_coroutine_end,
+                                        .is_stack = sg_coroutine_is_stack};

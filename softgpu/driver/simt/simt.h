@@ -3,6 +3,7 @@
  * Glossary
  *   fiber     a CUDA thread: a stack, and what it waits for
  *   context   where a fiber, or the worker itself, goes on (fiber.c)
+ *   coroutine what a fiber runs on another stack: functions of PTX (fiber.c)
  *   block     a CUDA block under way: its fibers and barriers (block.c)
  *   group     lanes of a warp that have come to one operation with one mask (warp.c)
  *   run       one call of a kernel library's `run`: some blocks, one after the other; of a cooperative launch all
@@ -27,9 +28,10 @@
 
 #include "softgpu/driver/stream/streams.h"
 
-#define SG_FIBER_STACK_BYTES ((size_t)256 << 10)
-#define SG_MAX_THREADS       1024u
-#define SG_WARP              32u
+#define SG_FIBER_STACK_BYTES     ((size_t)256 << 10)
+#define SG_COROUTINE_STACK_BYTES ((size_t)1 << 20)
+#define SG_MAX_THREADS           1024u
+#define SG_WARP                  32u
 
 /* fault.c has the library's thread-local storage in the static block anyway. */
 #define SG_FAST_TLS __attribute__((tls_model("initial-exec")))
@@ -51,6 +53,17 @@ void sg_context_make(sg_context_t *context, char *stack, size_t bytes, void (*ma
 void sg_context_switch(sg_context_t *from, sg_context_t *to);
 /* Stack `index` of this worker; kept for ever. NULL: out of memory. */
 char *sg_stack(uint32_t index);
+
+/* Coroutines (softgpu_services_t): of the fiber that runs. */
+void *sg_coroutine(void (*main)(void *coroutine));
+void sg_coroutine_resume(void *coroutine);
+void sg_coroutine_yield(void *coroutine);
+void sg_coroutine_end(void *coroutine);
+int sg_coroutine_is_stack(const void *at);
+/* Whether a fault there is that of a stack that has run out. */
+bool sg_coroutine_overflowed(const void *at);
+/* A run begins: none is in use. */
+void sg_coroutines_begin(void);
 
 /* ---- fibers and blocks ---- */
 typedef enum sg_wait {

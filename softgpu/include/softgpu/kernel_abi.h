@@ -34,6 +34,8 @@ extern "C" {
 /* Room for dynamic shared memory that a kernel library has for each thread, if a kernel of it asks for any. */
 #define SOFTGPU_DYNAMIC_SHARED_BYTES 232448
 
+enum { SOFTGPU_COROUTINE_BYTES = 256 };
+
 /* How a kernel's threads are executed. */
 typedef enum softgpu_mode {
     SOFTGPU_FAST = 0,    /* one thread per block; only kernels marked BLOCK_SIZE_INDEPENDENT */
@@ -121,6 +123,13 @@ typedef struct softgpu_services {
     int (*read_tensor_map)(const void *map, softgpu_tensor_t *out);
     /* Checked mode: about to access memory; `pc`: where. */
     void (*access)(const void *at, size_t bytes, softgpu_access_t how, const void *pc);
+    /* Coroutines of a thread, each on a stack of its own; whoever has one resumes it, and goes on when it yields. A handle leads to
+     * SOFTGPU_COROUTINE_BYTES, which are the caller's. They end with the block, if not before. NULL: out of memory. */
+    void *(*coroutine)(void (*main)(void *coroutine)); /* which must not return */
+    void (*resume)(void *coroutine);
+    void (*yield)(void *coroutine);
+    void (*end)(void *coroutine);
+    int (*is_stack)(const void *at); /* of a coroutine */
 } softgpu_services_t;
 
 /* One launch, as the workers see it. `params` is the argument block, each argument at its offset (softgpu_param_t): the
