@@ -87,6 +87,24 @@ const char *sg_ptx_function_name(sg_ptx_translator_t *t, const sg_ptx_function_t
     return sg_ptx_text(t, "f%u", sg_ptx_function_number(t, function));
 }
 
+const char *sg_ptx_place_text(sg_ptx_translator_t *t)
+{
+    const sg_ptx_insn_t *insn = t->insn;
+    char name[256];
+    const char *file = "PTX";
+    if (insn->source_line && insn->source_file < t->module->file_count && t->module->files[insn->source_file])
+        file = t->module->files[insn->source_file];
+    size_t n = 0;
+    for (; *file && n + 3 < sizeof name; file++) {
+        if (*file == '"' || *file == '\\')
+            name[n++] = '\\';
+        name[n++] = *file;
+    }
+    name[n] = '\0';
+    return sg_ptx_text(t, "(softgpu_place_t){\"%s\", %u}", name,
+                       insn->source_line ? insn->source_line : insn->line);
+}
+
 /* ---- variables ---- */
 static void place(sg_ptx_translator_t *t, const sg_ptx_variable_t *v)
 {
@@ -289,7 +307,7 @@ static void write_kernel(sg_ptx_translator_t *t, uint32_t number)
     sg_ptx_line(t, "{0, 0, 0}};");
     sg_ptx_line(
         t,
-        "static const softgpu_kernel_t kernel%u = {\"%s\", %u, params%u, {NULL, run%u, NULL}, NULL, %" PRIu64
+        "static const softgpu_kernel_t kernel%u = {\"%s\", %u, params%u, SG_RUN(run%u), NULL, %" PRIu64
         ", %u, 0};",
         number, f->name, f->prototype.parameter_count, number, number, bytes, max_threads(f));
 }

@@ -433,6 +433,8 @@ static void write_plain(sg_ptx_translator_t *t, uint32_t after)
     if (!call && emit == NULL)
         sg_ptx_refuse(t, "it is not translated");
     t->mask = "mask";
+    if (!call && (emit == sg_ptx_emit_memory(t->insn) || emit == sg_ptx_emit_warp(t->insn)))
+        sg_ptx_line(t, "SG_PLACE(w, %s);", sg_ptx_place_text(t));
     /* What meets has taken its guard away already. */
     if (t->insn->guarded && !sg_ptx_meets(t->insn)) {
         sg_ptx_line(t, "{");

@@ -87,7 +87,7 @@ void sg_ptx_write_meeting(sg_ptx_translator_t *t, uint32_t order)
     const char *site = t->insn->opcode == SG_PTX_OP_BAR_WARP_SYNC ? "&sg_anywhere"
                                                                   : sg_ptx_text(t, "operations + %u", order);
     sg_ptx_line(t, "mask = sg_meet_slow(&flow, %u, mask, members, %s, &of, %d);", order, site, bits);
-    sg_ptx_line(t, "if (!mask) goto dispatch;\n}\n}");
+    sg_ptx_line(t, "if (!mask) goto dispatch;\n}\nSG_MET(w, flow.met);\n}");
 }
 
 /* ---- shuffles and votes ---- */
@@ -116,12 +116,20 @@ static void shfl(sg_ptx_translator_t *t)
     const uint64_t whole = sg_ptx_has(t, SG_PTX_KIND_SHUFFLE) == SG_PTX_SHUFFLE_UP ? 0 : 31;
     sg_ptx_line(t, "{");
     sg_ptx_line(t, "uint32_t p;");
-    if (by->kind == SG_PTX_IMMEDIATE && c->kind == SG_PTX_IMMEDIATE && (c->bits & 0x1f1f) == whole)
-        sg_ptx_line(t, "const sg_v32 x = sg_shfl_%s_all(%s, %u, &p);", how, met32(t, 2, 0),
-                    (unsigned)(by->bits & 31));
+    const bool all =
+        by->kind == SG_PTX_IMMEDIATE && c->kind == SG_PTX_IMMEDIATE && (c->bits & 0x1f1f) == whole;
+    const unsigned distance = (unsigned)(by->bits & 31);
+    if (all)
+        sg_ptx_line(t, "sg_v32 x = sg_shfl_%s_all(%s, %u, &p);", how, met32(t, 2, 0), distance);
     else
-        sg_ptx_line(t, "const sg_v32 x = sg_shfl_%s(%s, %s, %s, &p);", how, met32(t, 2, 0), met32(t, 3, 1),
+        sg_ptx_line(t, "sg_v32 x = sg_shfl_%s(%s, %s, %s, &p);", how, met32(t, 2, 0), met32(t, 3, 1),
                     met32(t, 4, 2));
+    if (all)
+        sg_ptx_line(t, "const sg_v32 from = sg_shfl_%s_all(sg_laneid(), %u, &p);", how, distance);
+    else
+        sg_ptx_line(t, "const sg_v32 from = sg_shfl_%s(sg_laneid(), %s, %s, &p);", how, met32(t, 3, 1),
+                    met32(t, 4, 2));
+    sg_ptx_line(t, "if (__builtin_expect(flow.met != SG_ALL, 0)) x = sg_absent(w, mask, flow.met, from, x);");
     sg_ptx_result(t, &t->insn->operands[0], 32, false, "x");
     sg_ptx_result_mask(t, &t->insn->operands[1], "p");
     sg_ptx_line(t, "}");
@@ -203,29 +211,11 @@ static const char *uniform(sg_ptx_translator_t *t, uint32_t i)
     return sg_ptx_text(t, "sg_lane32(%s, sg_first(%s))", sg_ptx_value(t, i, 32), t->mask);
 }
 
-/* For reports: the source's place, or the PTX's. */
-static const char *place(sg_ptx_translator_t *t)
-{
-    const sg_ptx_insn_t *insn = t->insn;
-    char name[256];
-    const char *file = "PTX";
-    if (insn->source_line && insn->source_file < t->module->file_count && t->module->files[insn->source_file])
-        file = t->module->files[insn->source_file];
-    size_t n = 0;
-    for (; *file && n + 3 < sizeof name; file++) {
-        if (*file == '"' || *file == '\\')
-            name[n++] = '\\';
-        name[n++] = *file;
-    }
-    name[n] = '\0';
-    return sg_ptx_text(t, "(softgpu_place_t){\"%s\", %u}", name,
-                       insn->source_line ? insn->source_line : insn->line);
-}
-
 static void sync(sg_ptx_translator_t *t)
 {
     const char *count = t->insn->operand_count > 1 ? uniform(t, 1) : "0";
-    sg_ptx_line(t, "if (!sg_was_led(&flow)) sg_barrier_sync(w, %s, %s, %s);", uniform(t, 0), count, place(t));
+    sg_ptx_line(t, "if (!sg_was_led(&flow)) sg_barrier_sync(w, %s, %s, %s);", uniform(t, 0), count,
+                sg_ptx_place_text(t));
 }
 
 static void arrive(sg_ptx_translator_t *t)
@@ -240,7 +230,7 @@ static void red(sg_ptx_translator_t *t)
     sg_ptx_line(t, "{");
     sg_ptx_line(t, "uint32_t lanes;");
     sg_ptx_line(t, "const uint32_t yes = sg_barrier_red(&flow, %s, %s, %s, &lanes, %s);", uniform(t, 1),
-                last == 3 ? uniform(t, 2) : "0", met1(t, last), place(t));
+                last == 3 ? uniform(t, 2) : "0", met1(t, last), sg_ptx_place_text(t));
     if (sg_ptx_has(t, SG_PTX_KIND_OP) == SG_PTX_DO_POPC)
         sg_ptx_result(t, &t->insn->operands[0], 32, false, "sg_all32(yes)");
     else
@@ -278,7 +268,8 @@ static void copy(sg_ptx_translator_t *t)
         given = sg_ptx_value(t, 3, 32);
     sg_ptx_line(t, "sg_copy_async(w, %s, %s, %s, %u, %s, %s);", t->mask,
                 sg_ptx_address(t, &t->insn->operands[0], SG_PTX_SPACE_SHARED),
-                sg_ptx_address(t, &t->insn->operands[1], SG_PTX_SPACE_GLOBAL), bytes, given, place(t));
+                sg_ptx_address(t, &t->insn->operands[1], SG_PTX_SPACE_GLOBAL), bytes, given,
+                sg_ptx_place_text(t));
 }
 
 static void commit(sg_ptx_translator_t *t)

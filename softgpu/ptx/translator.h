@@ -81,6 +81,9 @@ const char *sg_ptx_function_name(sg_ptx_translator_t *t, const sg_ptx_function_t
 /* A function's number in the module. */
 uint32_t sg_ptx_function_number(sg_ptx_translator_t *t, const sg_ptx_function_t *function);
 
+/* A softgpu_place_t: the source's place, or the PTX's. */
+const char *sg_ptx_place_text(sg_ptx_translator_t *t);
+
 /* ---- translate_flow.c ---- */
 void sg_ptx_find_waits(sg_ptx_translator_t *t); /* of all functions */
 void sg_ptx_write_body(sg_ptx_translator_t *t);

@@ -64,6 +64,7 @@ typedef struct sg_warp {
     uint32_t number, warps, threads;
     uint32_t block[3];
     sg_v32 tid[3];
+    softgpu_place_t place; /* checked mode: of the instruction */
     uint64_t wakes;
     struct sg_call *call; /* that runs */
     const char *stuck;    /* the operation at which lanes were blocked last, and which */
@@ -108,6 +109,42 @@ SG_SLOW void sg_fail(const sg_warp_t *w, int error, const char *why)
     w->services->fail(error, why, (softgpu_place_t){NULL, 0});
     __builtin_trap();
 }
+
+/* ---- checked mode ---- */
+#ifdef SG_CHECKED
+#define SG_RUN(run)                                                                                          \
+    {                                                                                                        \
+        NULL, NULL, run                                                                                      \
+    }
+#define SG_PLACE(warp, ...)     (warp)->place = __VA_ARGS__
+#define SG_MET(warp, lanes)     (warp)->services->met(lanes)
+#define SG_LANE(warp, i, where) (warp)->services->lane(i, where)
+/* A lane is about to access memory. */
+SG_SLOW void sg_announce(const sg_warp_t *w, uint32_t lane, uint64_t at, uint32_t bytes, softgpu_access_t how)
+{
+    w->services->lane(lane, w->place);
+    w->services->access((const void *)(uintptr_t)at, bytes, how, NULL);
+}
+/* Lanes come to, or leave, a point that orders them. */
+SG_SLOW void sg_order(const sg_warp_t *w, uint32_t mask, const void *at)
+{
+    SG_FOR_LANES(i, mask)
+    {
+        w->services->lane(i, w->place);
+        w->services->order(at);
+    }
+}
+#else
+#define SG_RUN(run)                                                                                          \
+    {                                                                                                        \
+        NULL, run, NULL                                                                                      \
+    }
+#define SG_PLACE(warp, ...)
+#define SG_MET(warp, lanes)
+#define SG_LANE(warp, i, where)
+#define sg_announce(warp, lane, at, bytes, how)
+#define sg_order(warp, mask, at)
+#endif
 
 SG_INLINE bool sg_bit(const uint64_t *words, uint32_t at)
 {
@@ -554,7 +591,7 @@ SG_INLINE void sg_run_warps(const softgpu_launch_t *launch, uint64_t first, uint
     sg_ptx_launch_t own = {*launch, launch};
     own.launch.block[0] = (launch->block[0] * launch->block[1] * launch->block[2] + SG_WARP - 1) / SG_WARP;
     own.launch.block[1] = own.launch.block[2] = 1;
-    launch->services->run_blocks(&own.launch, first, count, entry);
+    launch->services->run_warps(&own.launch, first, count, entry);
 }
 
 /* ---- special registers ---- */

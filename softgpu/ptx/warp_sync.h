@@ -29,6 +29,26 @@ SG_SHUFFLE(up, i - by, j >= most) SG_SHUFFLE(down, i + by, j <= most) SG_SHUFFLE
     { sg_l32 a = {x}, d; uint32_t p = 0; for (int i = 0; i < SG_WARP; i++) { const int j = from; p |= (uint32_t)(inside) << i; d.u[i] = a.u[(inside) ? j : i]; } *in_range = p; return d.v; }
 SG_SHUFFLE_ALL(up, i - by, j >= 0) SG_SHUFFLE_ALL(down, i + by, j <= 31) SG_SHUFFLE_ALL(bfly, i ^ by, j <= 31) SG_SHUFFLE_ALL(idx, by, j <= 31)
 
+/* ---- lanes that are not there: what is read of them is undefined ---- */
+SG_SLOW sg_v32 sg_absent(const sg_warp_t *w, uint32_t mask, uint32_t met, sg_v32 from, sg_v32 x)
+{
+    const sg_l32 source = {from};
+    uint32_t absent = 0;
+    SG_FOR_LANES (i, mask) absent |= (uint32_t)!(met >> source.u[i] & 1) << i;
+#ifdef SG_CHECKED
+    if (absent) {
+        const uint32_t i = sg_first(absent);
+        char why[160];
+        snprintf(why, sizeof why, "rule warp-mask: shfl.sync: lane %u reads from lane %u, which has not come to it (there are 0x%08x)", i, source.u[i], met);
+        w->services->lane(i, w->place);
+        w->services->fail(SG_ERROR_LAUNCH, why, w->place);
+    }
+#else
+    (void)w;
+#endif
+    return sg_set32(absent, sg_all32(0xdbdbdbdb), x);
+}
+
 /* ---- votes: a group is a lane's members that are here ---- */
 #define SG_VOTE(name, expression) \
     SG_INLINE uint32_t sg_vote_##name(uint32_t met, uint32_t p, sg_v32 members) \
@@ -93,6 +113,7 @@ SG_SLOW void sg_barrier_arrive(sg_warp_t *w, uint32_t id, uint32_t count)
     sg_barriers_t *b = w->barriers;
     if (id > 15)
         sg_fail(w, SG_ERROR_LAUNCH, "a barrier has a number from 0 to 15");
+    sg_order(w, w->alive, &b->of[id]);
     b->of[id].arrived += SG_WARP;
     if (b->of[id].arrived >= (count ? count : w->warps * SG_WARP)) {
         b->of[id].arrived = 0;
@@ -115,6 +136,7 @@ SG_SLOW void sg_barrier_sync(sg_warp_t *w, uint32_t id, uint32_t count, softgpu_
             sg_fail(w, SG_ERROR_LAUNCH, "a barrier of some warps is never complete");
         w->services->pause();
     }
+    sg_order(w, w->alive, &b->of[id]);
 }
 
 /* How many lanes have the predicate; *lanes: of how many. */
@@ -156,8 +178,11 @@ SG_SLOW void sg_copy_async(sg_warp_t *w, uint32_t mask, sg_v64 to, sg_v64 from, 
     sg_aligned(w, mask, to, bytes);
     sg_aligned(w, mask, from, bytes);
     SG_FOR_LANES(i, mask)
-    w->services->copy_async((void *)(uintptr_t)t.u[i], (const void *)(uintptr_t)f.u[i], bytes,
-                            n.u[i] < bytes ? n.u[i] : bytes, place);
+    {
+        SG_LANE(w, i, place);
+        w->services->copy_async((void *)(uintptr_t)t.u[i], (const void *)(uintptr_t)f.u[i], bytes,
+                                n.u[i] < bytes ? n.u[i] : bytes, place);
+    }
 }
 
 /* ---- matrices ---- */
@@ -165,6 +190,8 @@ SG_SLOW void sg_ldmatrix(const sg_warp_t *w, sg_v64 address, uint32_t count, boo
 {
     sg_l64 at = {address};
     sg_aligned(w, count == 4 ? SG_ALL : (1u << 8 * count) - 1, address, 16);
+    for (uint32_t i = 0; i < 16 * count; i++)
+        sg_announce(w, i / 2, at.u[i / 2] + i % 2 * 8, 8, SOFTGPU_READ);
     for (uint32_t m = 0; m < count; m++) {
         sg_l32 d;
         for (uint32_t i = 0; i < SG_WARP; i++) {
@@ -185,6 +212,8 @@ SG_SLOW void sg_stmatrix(const sg_warp_t *w, sg_v64 address, uint32_t count, boo
 {
     sg_l64 at = {address};
     sg_aligned(w, count == 4 ? SG_ALL : (1u << 8 * count) - 1, address, 16);
+    for (uint32_t i = 0; i < 16 * count; i++)
+        sg_announce(w, i / 2, at.u[i / 2] + i % 2 * 8, 8, SOFTGPU_WRITE);
     for (uint32_t m = 0; m < count; m++) {
         sg_l32 a = {in[m]};
         for (uint32_t i = 0; i < SG_WARP; i++)

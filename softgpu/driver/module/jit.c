@@ -326,9 +326,9 @@ CUresult sg_jit_library(const char *ptx, size_t bytes, char **path)
     jit_t jit = {.text = NULL};
     const char *compiler = getenv("SOFTGPU_CC");
     CUresult result = translate(ptx, bytes, &jit);
-    const int n = snprintf(jit.command, sizeof jit.command,
-                           "%s -std=gnu11 " SG_PTX_CFLAGS " -I. -o kernels.so kernels.c -lm",
-                           compiler && *compiler ? compiler : "cc");
+    const int n = snprintf(
+        jit.command, sizeof jit.command, "%s -std=gnu11 " SG_PTX_CFLAGS "%s -I. -o kernels.so kernels.c -lm",
+        compiler && *compiler ? compiler : "cc", sg_mode_is(SOFTGPU_CHECKED) ? " -DSG_CHECKED" : "");
     char *cache = result ? NULL : find_cache();
     if (!result && (!cache || n >= COMMAND_BYTES)) {
         sg_log(1, "PTX cannot be compiled: there is no folder for it (SOFTGPU_CACHE names one), or "

@@ -65,11 +65,12 @@ static CUresult find_library(sg_module_t *m, const void *image)
     return m->table[SOFTGPU_FAST] ? CUDA_SUCCESS : CUDA_ERROR_NO_BINARY_FOR_GPU;
 }
 
-/* One library, with what runs in SIMT mode: none beside it is looked for. */
+/* One library, for one of the two modes: none beside it is looked for. */
 static CUresult compile(sg_module_t *m, const char *ptx, size_t bytes)
 {
     SG_TRY(sg_jit_library(ptx, bytes, &m->library));
-    m->table[SOFTGPU_FAST] = m->table[SOFTGPU_SIMT] = sg_library_open(m->library, false);
+    const softgpu_mode_t mode = sg_mode_is(SOFTGPU_CHECKED) ? SOFTGPU_CHECKED : SOFTGPU_SIMT;
+    m->table[SOFTGPU_FAST] = m->table[mode] = sg_library_open(m->library, false);
     m->unit = SG_ALL_UNITS;
     return m->table[SOFTGPU_FAST] ? CUDA_SUCCESS : CUDA_ERROR_INVALID_PTX;
 }

@@ -54,8 +54,8 @@ uint32_t sg_library_unit(const softgpu_kernel_table_t *table, const void *image)
 bool sg_jit_is_ptx(const void *image, size_t *bytes);
 /* The text of a file of PTX, the caller's, and its length; NULL, and no bytes: it is none. */
 char *sg_jit_read(const char *path, size_t *bytes);
-/* The kernel library made of it, compiled unless it has been before: *path, the caller's. It holds kernels for SIMT mode. What is wrong is
- * in the log. */
+/* The kernel library made of it, compiled unless it has been before: *path, the caller's. It holds kernels for
+ * SIMT mode, or for checked mode if all have to run in that. What is wrong is in the log. */
 CUresult sg_jit_library(const char *ptx, size_t bytes, char **path);
 
 /* ---- mode.c ---- */

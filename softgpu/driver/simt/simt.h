@@ -80,7 +80,7 @@ typedef struct sg_async {
     void *to;
     const void *from;
     uint32_t bytes, from_bytes;
-    uint32_t group;
+    uint32_t group, lane;
     softgpu_place_t place;
 } sg_async_t;
 
@@ -131,7 +131,10 @@ typedef struct sg_run {
     sg_context_t worker;
     bool failed;
     bool checked;
-    uint64_t blocks; /* of a cooperative launch: all */
+    bool warps;            /* fibers are warps */
+    uint32_t lane;         /* in checked mode: of which the next access is, */
+    softgpu_place_t place; /* and where */
+    uint64_t blocks;       /* of a cooperative launch: all */
     sg_block_t *all;
     struct sg_check *check; /* checked mode: of the launch */
 } sg_run_t;
@@ -142,6 +145,10 @@ extern const softgpu_services_t sg_services;
 /* block.c */
 /* The thread-local storage of the kernel library that runs, which holds its shared variables. */
 void sg_run_shared_area(char **at, size_t *bytes);
+/* The program's threads of a block: fibers, or lanes of warps. */
+uint32_t sg_run_threads(void);
+/* The one that runs. */
+uint32_t sg_run_thread(void);
 /* Makes the running fiber wait until somebody sets it free with sg_fiber_ready. */
 void sg_fiber_wait(sg_wait_t what, softgpu_place_t place);
 void sg_fiber_ready(sg_block_t *b, sg_fiber_t *f);

@@ -130,6 +130,14 @@ typedef struct softgpu_services {
     void (*yield)(void *coroutine);
     void (*end)(void *coroutine);
     int (*is_stack)(const void *at); /* of a coroutine */
+    /* As run_blocks, where a thread of the launch is a warp of the program's: lane l of thread t is thread 32 t + l. */
+    void (*run_warps)(const softgpu_launch_t *launch, uint64_t first, uint64_t count,
+                      const softgpu_entry_t *entry);
+    /* Checked mode, of warps: which lane what is said next is about; these lanes have met; the lane has passed a point `at` which orders
+     * it with those that pass it before and after. */
+    void (*lane)(uint32_t lane, softgpu_place_t place);
+    void (*met)(uint32_t lanes);
+    void (*order)(const void *at);
 } softgpu_services_t;
 
 /* One launch, as the workers see it. `params` is the argument block, each argument at its offset (softgpu_param_t): the

@@ -296,7 +296,7 @@ static int is_stack(const void *at)
     return 0;
 }
 
-static const softgpu_services_t services = {.run_blocks = run_blocks,
+static const softgpu_services_t services = {.run_warps = run_blocks,
                                             .barrier = barrier,
                                             .pause = next_fiber,
                                             .copy_async = copy_async,

@@ -194,7 +194,7 @@ EXPECT(breaks, uint32_t s = 0; for (uint32_t i = 0; i < 100; i++) { if (i % 7 ==
 EXPECT(irreducible, return 400 + (lane & 1 ? 3 : 4);)
 EXPECT(early, return lane > 9 ? lanes - 10 : 5;)
 static uint32_t shuffled(uint32_t lane, uint32_t lanes) { return lane < 16 ? 3 : (lane ^ 1) + 100 + 0 * lanes; }
-EXPECT(shuffles, if (lanes < 32) return shuffled(lane, lanes) + (lane < 15 ? 3 : 0) + (lane == 15 ? 0 : 0) ; return shuffled(lane, lanes) + (lane < 31 ? shuffled(lane + 1, lanes) : 0);)
+EXPECT(shuffles, if (lanes < 32) return shuffled(lane, lanes) + (lane < 15 ? 3 : 0) + (lane == 15 ? 0xdbdbdbdbu : 0); return shuffled(lane, lanes) + (lane < 31 ? shuffled(lane + 1, lanes) : 0);)
 EXPECT(rendezvous, uint32_t s = 0; for (uint32_t i = 0; i < lanes; i++) s += i < 20 ? 7 : i; return s + (lanes < 32 ? (1u << (lanes < 20 ? lanes : 20)) - 1 : (1u << 20) - 1);)
 EXPECT(votes, uint32_t s = 0; for (uint32_t r = 0; r <= lane + 1; r++) s += r < lanes ? lanes - r : 0; return s;)
 EXPECT(groups, uint32_t s = 0; uint32_t n = 0; for (uint32_t i = lane % 5; i < lanes; i += 5, n++) s += i; return s + (lane < 5 ? 1000 : 0) + (n == 1 ? 5000 : 0);)
