@@ -82,6 +82,10 @@ const char *sg_ptx_function_name(sg_ptx_translator_t *t, const sg_ptx_function_t
             return "sg_vprintf";
         if (!strcmp(function->name, "__assertfail"))
             return "sg_assertfail";
+        if (!strcmp(function->name, "malloc"))
+            return "sg_malloc";
+        if (!strcmp(function->name, "free"))
+            return "sg_free";
         sg_ptx_refuse(t, "function '%s' is declared, but not here", function->name);
     }
     return sg_ptx_text(t, "f%u", sg_ptx_function_number(t, function));
@@ -126,7 +130,9 @@ static void place(sg_ptx_translator_t *t, const sg_ptx_variable_t *v)
     }
 }
 
-/* Shared memory: 16 bytes that are no variable, so that none is at 0; variables; barriers; dynamic memory. */
+/* Shared memory: 16 bytes that are no variable, so that none is at 0; variables; barriers; what CUDA reserves; dynamic memory. */
+enum { BARRIERS_BYTES = 1024 /* sg_barriers_t */, RESERVED_BYTES = 1024 };
+
 static void place_all(sg_ptx_translator_t *t)
 {
     const sg_ptx_module_t *m = t->module;
@@ -142,7 +148,8 @@ static void place_all(sg_ptx_translator_t *t)
         for (uint32_t i = 0; i < m->functions[f]->variable_count; i++)
             place(t, m->functions[f]->variables[i]);
     t->barriers = (t->window_bytes + 15) / 16 * 16;
-    t->dynamic = (t->barriers + 256 + 1023) / 1024 * 1024;
+    t->reserved = t->barriers + BARRIERS_BYTES;
+    t->dynamic = (t->reserved + RESERVED_BYTES + 1023) / 1024 * 1024;
     for (uint32_t i = 0; i < t->shared_count; i++)
         if (t->shared[i].offset == UINT64_MAX)
             t->shared[i].offset = t->dynamic;
@@ -169,7 +176,10 @@ static void write_shared(sg_ptx_translator_t *t)
                     t->shared[i].offset - at, v->name, i, v->name, i, v->bytes, v->name, i, v->bytes);
         at = t->shared[i].offset + v->bytes;
     }
-    sg_ptx_line(t, "\".zero %" PRIu64 "\\n\"", t->dynamic - at);
+    sg_ptx_line(t,
+                "\".zero %" PRIu64 "\\n.size softgpu_reserved, %u\\n.type softgpu_reserved, "
+                "@tls_object\\nsoftgpu_reserved:\\n.zero %" PRIu64 "\\n\"",
+                t->reserved - at, RESERVED_BYTES, t->dynamic - t->reserved);
     if (t->has_dynamic) {
         sg_ptx_line(t, "#define TEXT_(x) #x\n#define TEXT(x) TEXT_(x)");
         sg_ptx_line(t, "\"softgpu_dynamic_shared:\\n.zero \" TEXT(SOFTGPU_DYNAMIC_SHARED_BYTES) \"\\n\"");
@@ -298,7 +308,7 @@ static void write_kernel(sg_ptx_translator_t *t, uint32_t number)
     sg_ptx_line(t, "static void run%u(const softgpu_launch_t *launch, uint64_t first, uint64_t count)\n{",
                 number);
     sg_ptx_line(t, "const softgpu_entry_t entry = {main%u, &self, &current};", number);
-    sg_ptx_line(t, "memset(window + %" PRIu64 ", 0, sizeof(sg_barriers_t));", t->barriers);
+    sg_ptx_line(t, "memset(window + %" PRIu64 ", 0, %u);", t->barriers, BARRIERS_BYTES + RESERVED_BYTES);
     sg_ptx_line(t, "sg_run_warps(launch, first, count, &entry);\n}");
     sg_ptx_line(t, "static const softgpu_param_t params%u[] = {", number);
     for (uint32_t i = 0; i < f->prototype.parameter_count; i++)

@@ -423,6 +423,8 @@ static sg_ptx_emit_t find_emit(const sg_ptx_insn_t *insn)
         emit = sg_ptx_emit_memory(insn);
     if (emit == NULL)
         emit = sg_ptx_emit_warp(insn);
+    if (emit == NULL)
+        emit = sg_ptx_emit_mbarrier(insn);
     return emit;
 }
 
@@ -433,7 +435,8 @@ static void write_plain(sg_ptx_translator_t *t, uint32_t after)
     if (!call && emit == NULL)
         sg_ptx_refuse(t, "it is not translated");
     t->mask = "mask";
-    if (!call && (emit == sg_ptx_emit_memory(t->insn) || emit == sg_ptx_emit_warp(t->insn)))
+    if (!call && (emit == sg_ptx_emit_memory(t->insn) || emit == sg_ptx_emit_warp(t->insn) ||
+                  emit == sg_ptx_emit_mbarrier(t->insn)))
         sg_ptx_line(t, "SG_PLACE(w, %s);", sg_ptx_place_text(t));
     /* What meets has taken its guard away already. */
     if (t->insn->guarded && !sg_ptx_meets(t->insn)) {

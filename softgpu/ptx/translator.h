@@ -1,8 +1,8 @@
 /* softgpu/ptx/translator.h: how the translator is made; translate.h is what others see.
  *
  * translate.c writes the module: variables, prototypes, the table of kernels. translate_flow.c writes a function's body: its pieces in
- * order, jumps, calls. translate_value.c has operands and results, which translate_int.c, translate_float.c, translate_memory.c and
- * translate_warp.c join to instructions.
+ * order, jumps, calls. translate_value.c has operands and results, which translate_int.c, translate_float.c, translate_memory.c,
+ * translate_warp.c and translate_mbarrier.c join to instructions.
  *
  * Glossary
  *   text    a piece of C, in the translator's pool, which is emptied after each instruction
@@ -53,7 +53,7 @@ typedef struct sg_ptx_translator {
 
     sg_ptx_placed_t *globals, *shared;
     uint32_t global_count, shared_count;
-    uint64_t barriers, dynamic, window_bytes; /* of the window of shared memory: offsets, size */
+    uint64_t barriers, reserved, dynamic, window_bytes; /* of the window of shared memory: offsets, size */
     bool has_dynamic;
 
     const sg_ptx_function_t *function;
@@ -125,6 +125,7 @@ sg_ptx_emit_t sg_ptx_emit_float(const sg_ptx_insn_t *insn);
 sg_ptx_emit_t sg_ptx_emit_convert(const sg_ptx_insn_t *insn);
 sg_ptx_emit_t sg_ptx_emit_memory(const sg_ptx_insn_t *insn);
 sg_ptx_emit_t sg_ptx_emit_warp(const sg_ptx_insn_t *insn);
+sg_ptx_emit_t sg_ptx_emit_mbarrier(const sg_ptx_insn_t *insn);
 /* Whether lanes meet at it. */
 bool sg_ptx_meets(const sg_ptx_insn_t *insn);
 /* They do: `mask` becomes those that can go on. */

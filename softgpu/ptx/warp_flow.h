@@ -20,6 +20,7 @@
 #define SG_PTX_WARP_FLOW_H
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #define SG_NONE     UINT32_MAX
 #define SG_PATIENCE 200 /* accesses that may wait for others, before others run */
@@ -34,6 +35,8 @@
 typedef struct sg_ptx_launch {
     softgpu_launch_t launch; /* of {warps, 1, 1} */
     const softgpu_launch_t *program;
+    uint32_t
+        workspace[4]; /* of a cooperative launch, which cooperative groups use for barriers of the grid */
 } sg_ptx_launch_t;
 
 /* Operands of an operation of the warp. */
@@ -58,6 +61,7 @@ typedef struct sg_warp {
     const uint8_t *params;
     char *shared; /* where the window of shared memory is */
     struct sg_barriers *barriers;
+    uint64_t workspace; /* of the launch, or 0 */
     uint32_t static_shared_bytes;
     uint32_t alive; /* lanes that have not exited */
     uint32_t waits; /* accesses that may wait for others, since others ran */
@@ -539,6 +543,7 @@ SG_INLINE void sg_warp_begin(sg_warp_t *w, const softgpu_launch_t *launch, const
     w->services = launch->services;
     w->params = program->params;
     w->shared = shared;
+    w->workspace = program->cooperative ? (uint64_t)(uintptr_t)own->workspace : 0;
     w->threads = dim[0] * dim[1] * dim[2];
     w->warps = launch->block[0];
     w->number = self->thread[0];
@@ -588,7 +593,7 @@ SG_SLOW void sg_warp_run(sg_warp_t *w, sg_function_t kernel)
 SG_INLINE void sg_run_warps(const softgpu_launch_t *launch, uint64_t first, uint64_t count,
                             const softgpu_entry_t *entry)
 {
-    sg_ptx_launch_t own = {*launch, launch};
+    sg_ptx_launch_t own = {*launch, launch, {0}};
     own.launch.block[0] = (launch->block[0] * launch->block[1] * launch->block[2] + SG_WARP - 1) / SG_WARP;
     own.launch.block[1] = own.launch.block[2] = 1;
     launch->services->run_warps(&own.launch, first, count, entry);

@@ -99,13 +99,22 @@ SG_INLINE sg_v32 sg_elect(uint32_t mask, uint32_t met, sg_v32 members, uint32_t 
 // clang-format on
 
 /* ---- barriers of the block ---- */
-/* Of a block; in the window of shared memory. All 0 when no warp waits. */
+#define SG_COPIES_MOST 20
+typedef struct sg_bulk {
+    uint64_t to, from, barrier;
+    uint32_t bytes;
+} sg_bulk_t;
+
+/* Of a block; in the window of shared memory, in 1024 bytes. All 0 when no warp waits. */
 typedef struct sg_barriers {
     struct {
         uint32_t arrived, generation; /* threads, whole warps */
         uint32_t yes, lanes;          /* bar.red: of warps that have not read the result */
     } of[16];
+    uint32_t copy_count;
+    sg_bulk_t copies[SG_COPIES_MOST]; /* to shared memory, put off (warp_mbarrier.h) */
 } sg_barriers_t;
+_Static_assert(sizeof(sg_barriers_t) <= 1024, "translate.c has room for so many");
 
 /* count 0: all warps. */
 SG_SLOW void sg_barrier_arrive(sg_warp_t *w, uint32_t id, uint32_t count)
@@ -392,6 +401,30 @@ SG_SLOW void sg_vprintf(sg_warp_t *w, uint32_t mask, uint8_t *const *arguments)
         memcpy(arguments[0] + 4 * i, &count, 4);
     }
     fflush(stdout);
+}
+
+/* The device's heap is the host's. */
+SG_SLOW void sg_malloc(sg_warp_t *w, uint32_t mask, uint8_t *const *arguments)
+{
+    (void)w;
+    SG_FOR_LANES(i, mask)
+    {
+        uint64_t bytes;
+        memcpy(&bytes, arguments[1] + 8 * i, 8);
+        void *const at = malloc(bytes);
+        memcpy(arguments[0] + 8 * i, &at, 8);
+    }
+}
+
+SG_SLOW void sg_free(sg_warp_t *w, uint32_t mask, uint8_t *const *arguments)
+{
+    (void)w;
+    SG_FOR_LANES(i, mask)
+    {
+        void *at;
+        memcpy(&at, arguments[0] + 8 * i, 8);
+        free(at);
+    }
 }
 
 /* __assertfail(message, file, line, function, bytes of a character) */

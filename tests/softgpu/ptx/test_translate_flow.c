@@ -123,6 +123,9 @@ static const char module[] = PTX_HEAD
     ".func look(.param .b64 at)\n{\n.reg .pred %p<3>; .reg .b32 %r<9>; .reg .b64 %a<3>;\n"
     "mov.u32 %r2, %laneid; setp.eq.u32 %p1, %r2, 3; @%p1 ret; ld.param.u64 %a0, [at]; again: ld.volatile.u32 %r1, [%a0]; setp.eq.u32 %p0, %r1, 0; @%p0 bra again; ret;\n}\n"
     KERNEL("ahead", "{ .param .b64 a; st.param.b64 [a], %a5; call look, (a); } mov.u32 %r9, 3; setp.eq.u32 %p0, %r1, 3; @%p0 st.volatile.global.u32 [%a5], 1;")
+    ".extern .func (.param .b64 out) malloc(.param .b64 bytes);\n.extern .func free(.param .b64 at);\n"
+    KERNEL("heap", "{ .param .b64 n; .param .b64 m; st.param.b64 [n], 64; call (m), malloc, (n); ld.param.b64 %a3, [m]; } st.u32 [%a3+60], %r0; ld.u32 %r9, [%a3+60];\n"
+                   "{ .param .b64 n; st.param.b64 [n], %a3; call free, (n); }")
     KERNEL("barriers", "shl.b32 %r2, %r0, 2; mov.u32 %r3, words; add.u32 %r3, %r3, %r2; st.shared.u32 [%r3], %r0; bar.sync 0;\n"
                        "mov.u32 %r4, %ntid.x; sub.u32 %r4, %r4, %r0; sub.u32 %r4, %r4, 1; shl.b32 %r4, %r4, 2; mov.u32 %r5, words; add.u32 %r5, %r5, %r4; ld.shared.u32 %r9, [%r5];\n"
                        "setp.lt.u32 %p0, %r0, 33; barrier.red.popc.aligned.u32 %r6, 0, %p0; mad.lo.u32 %r9, %r6, 1000, %r9;\n"
@@ -218,6 +221,7 @@ EXPECT(outside, return lane & 1 ? lane + 7 : 5;)
 EXPECT(guarded, return (lane & 1 ? lane + 7 : 5) + 100 * lanes;)
 EXPECT(blocks, return THREADS / 2;)
 EXPECT(ahead, return 3;)
+EXPECT(heap, return thread;)
 EXPECT(sites, return lane < 3 ? 22 : 11;)
 EXPECT(barriers, return THREADS - 1 - thread + 33000 + 200000 + (thread >= 32 && thread < 64 ? 1000000 : 0);)
 EXPECT(spaces, return thread + 1000 + 10000 + 20000;)
@@ -283,6 +287,7 @@ int main(void)
                                        cmocka_unit_test(guarded_lanes),
                                        cmocka_unit_test(blocks_lanes),
                                        cmocka_unit_test(ahead_lanes),
+                                       cmocka_unit_test(heap_lanes),
                                        cmocka_unit_test(spaces_lanes),
                                        cmocka_unit_test(a_lock_of_lanes_is_taken_by_each),
                                        cmocka_unit_test(what_cannot_go_on_fails_and_is_named)};

@@ -269,7 +269,7 @@ static void what_is_not_translated_is_refused_and_named(void **state)
 {
     (void)state;
     static const char *const lines[][2] = {{"stacksave.u64 %a5", "stacksave.u64"},
-                                           {"mbarrier.init.shared.b64 [tile], 1", "mbarrier.init"},
+                                           {"wgmma.fence.sync.aligned", "wgmma.fence"},
                                            {"cvta.global.u32 %r1, %r2", "cvta"}};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         static const char kernel[] = PTX_HEAD ".shared .align 8 .b64 tile;\n" KERNEL("k", "LINE;");
