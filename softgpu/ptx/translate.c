@@ -296,10 +296,73 @@ static uint32_t max_threads(const sg_ptx_function_t *f)
     return of[0] * (of[1] ? of[1] : 1) * (of[2] ? of[2] : 1);
 }
 
+/* ---- what a launch would cost ---- */
+/* By the text alone, since trips of loops are not known before a launch: each access to global memory, and each operation, once for
+ * each thread. Of a kernel with loops it is a lower bound. */
+typedef struct cost {
+    double bytes, operations;
+    const char *kind;
+} cost_t;
+
+static void add_cost(const sg_ptx_insn_t *insn, cost_t *cost)
+{
+    const sg_ptx_modifier_t space = (sg_ptx_modifier_t)insn->modifier[SG_PTX_KIND_SPACE];
+    const bool global = space == SG_PTX_SPACE_GLOBAL || space == SG_PTX_ABSENT;
+    const sg_ptx_type_t type = insn->type_count ? (sg_ptx_type_t)insn->type[0] : SG_PTX_NO_TYPE;
+    const uint32_t bytes = type ? sg_ptx_type_bits(type) / 8 * sg_ptx_vector_elements(insn) : 0;
+    switch (insn->opcode) {
+    case SG_PTX_OP_LD:
+    case SG_PTX_OP_ST:
+        cost->bytes += global ? bytes : 0;
+        break;
+    case SG_PTX_OP_ATOM:
+    case SG_PTX_OP_RED: /* read and written */
+        cost->bytes += global ? 2 * bytes : 0;
+        break;
+    case SG_PTX_OP_CP_ASYNC:
+        cost->bytes += (double)insn->operands[2].bits;
+        break;
+    case SG_PTX_OP_MMA: /* of 32 lanes */
+        cost->operations += 2.0 * insn->shape[0] * insn->shape[1] * insn->shape[2] / 32;
+        cost->kind = insn->type[1] == SG_PTX_F64    ? "SOFTGPU_FP64"
+                     : insn->type[1] == SG_PTX_TF32 ? "SOFTGPU_TF32"
+                     : insn->type[1] == SG_PTX_BF16 ? "SOFTGPU_BF16"
+                                                    : "SOFTGPU_FP16";
+        break;
+    case SG_PTX_OP_FMA:
+        cost->operations += 2;
+        break;
+    case SG_PTX_OP_ADD:
+    case SG_PTX_OP_SUB:
+    case SG_PTX_OP_MUL:
+    case SG_PTX_OP_DIV:
+        cost->operations += sg_ptx_is_float(type);
+        break;
+    default:
+        break;
+    }
+}
+
+static void write_cost(sg_ptx_translator_t *t, uint32_t number)
+{
+    const sg_ptx_function_t *f = t->module->functions[number];
+    cost_t cost = {.kind = "SOFTGPU_FP32"};
+    for (uint32_t i = 0; i < f->insn_count; i++)
+        add_cost(&f->insns[i], &cost);
+    sg_ptx_line(t, "static softgpu_cost_t cost%u(const softgpu_launch_t *l)\n{", number);
+    sg_ptx_line(
+        t,
+        "const double threads = (double)l->grid[0] * l->grid[1] * l->grid[2] * l->block[0] * l->block[1] * "
+        "l->block[2];");
+    sg_ptx_line(t, "return (softgpu_cost_t){%.17g * threads, %s, %.17g * threads};\n}", cost.operations,
+                cost.kind, cost.bytes);
+}
+
 static void write_kernel(sg_ptx_translator_t *t, uint32_t number)
 {
     const sg_ptx_function_t *f = t->module->functions[number];
     const uint64_t bytes = static_bytes(t, f);
+    write_cost(t, number);
     sg_ptx_line(t, "static void main%u(const softgpu_launch_t *launch)\n{", number);
     sg_ptx_line(t, "sg_warp_t w;\nsg_warp_begin(&w, launch, self, window);");
     sg_ptx_line(t, "w.barriers = (sg_barriers_t *)(void *)(window + %" PRIu64 ");", t->barriers);
@@ -317,9 +380,9 @@ static void write_kernel(sg_ptx_translator_t *t, uint32_t number)
     sg_ptx_line(t, "{0, 0, 0}};");
     sg_ptx_line(
         t,
-        "static const softgpu_kernel_t kernel%u = {\"%s\", %u, params%u, SG_RUN(run%u), NULL, %" PRIu64
+        "static const softgpu_kernel_t kernel%u = {\"%s\", %u, params%u, SG_RUN(run%u), cost%u, %" PRIu64
         ", %u, 0};",
-        number, f->name, f->prototype.parameter_count, number, number, bytes, max_threads(f));
+        number, f->name, f->prototype.parameter_count, number, number, number, bytes, max_threads(f));
 }
 
 static void write_table(sg_ptx_translator_t *t)
