@@ -293,6 +293,8 @@ static bool memory(sg_ptx_binding_t *b, uint32_t place, const sg_ptx_raw_t *raw,
     sg_ptx_modifier_t access = b->insn->modifier[kind];
     if (access == SG_PTX_FROM_GLOBAL)
         access = SG_PTX_SPACE_GLOBAL;
+    if (access == SG_PTX_FROM_SHARED_CTA || place == 3) /* 3: the barrier of a copy */
+        access = SG_PTX_SPACE_SHARED_CTA;
     if (b->insn->opcode == SG_PTX_OP_LD && b->insn->modifier[SG_PTX_KIND_NC])
         access = SG_PTX_SPACE_GLOBAL;
     if (!space_fits(out->variable->space, access))

@@ -94,6 +94,9 @@ static void read_function(sg_ptx_reader_t *reader, sg_ptx_linkage_t linkage, boo
         check_same_parameters(reader, function->name, function->prototype.returns,
                               function->prototype.return_count, now.prototype.returns,
                               now.prototype.return_count);
+        /* Calls that were read have ways back. */
+        if (now.prototype.noreturn && !function->prototype.noreturn)
+            sg_ptx_fail(reader, "'%s' was declared without .noreturn", function->name);
     }
     bool body = sg_ptx_is_mark(reader, '{');
     if (body && function->defined)

@@ -65,6 +65,15 @@ static const sg_ptx_function_t *aliased(const sg_ptx_function_t *function)
     return function->alias_of != NULL ? function->alias_of : function;
 }
 
+uint32_t sg_ptx_function_number(sg_ptx_translator_t *t, const sg_ptx_function_t *function)
+{
+    function = aliased(function);
+    for (uint32_t i = 0; i < t->module->function_count; i++)
+        if (t->module->functions[i] == function)
+            return i;
+    sg_ptx_refuse(t, "function '%s' is not the module's", function->name);
+}
+
 const char *sg_ptx_function_name(sg_ptx_translator_t *t, const sg_ptx_function_t *function)
 {
     function = aliased(function);
@@ -73,12 +82,31 @@ const char *sg_ptx_function_name(sg_ptx_translator_t *t, const sg_ptx_function_t
             return "sg_vprintf";
         if (!strcmp(function->name, "__assertfail"))
             return "sg_assertfail";
+        if (!strcmp(function->name, "malloc"))
+            return "sg_malloc";
+        if (!strcmp(function->name, "free"))
+            return "sg_free";
         sg_ptx_refuse(t, "function '%s' is declared, but not here", function->name);
     }
-    for (uint32_t i = 0; i < t->module->function_count; i++)
-        if (t->module->functions[i] == function)
-            return sg_ptx_text(t, "f%u", i);
-    sg_ptx_refuse(t, "function '%s' is not the module's", function->name);
+    return sg_ptx_text(t, "f%u", sg_ptx_function_number(t, function));
+}
+
+const char *sg_ptx_place_text(sg_ptx_translator_t *t)
+{
+    const sg_ptx_insn_t *insn = t->insn;
+    char name[256];
+    const char *file = "PTX";
+    if (insn->source_line && insn->source_file < t->module->file_count && t->module->files[insn->source_file])
+        file = t->module->files[insn->source_file];
+    size_t n = 0;
+    for (; *file && n + 3 < sizeof name; file++) {
+        if (*file == '"' || *file == '\\')
+            name[n++] = '\\';
+        name[n++] = *file;
+    }
+    name[n] = '\0';
+    return sg_ptx_text(t, "(softgpu_place_t){\"%s\", %u}", name,
+                       insn->source_line ? insn->source_line : insn->line);
 }
 
 /* ---- variables ---- */
@@ -146,7 +174,9 @@ static void choose(sg_ptx_translator_t *t)
         t->written[f] = m->functions[f]->defined && (t->part == SG_PTX_WHOLE || t->written[f]);
 }
 
-/* Shared memory: 16 bytes that are no variable, so that none is at 0; variables; barriers; dynamic memory. */
+/* Shared memory: 16 bytes that are no variable, so that none is at 0; variables; barriers; what CUDA reserves; dynamic memory. */
+enum { BARRIERS_BYTES = 1024 /* sg_barriers_t */, RESERVED_BYTES = 1024 };
+
 static void place_shared(sg_ptx_translator_t *t)
 {
     t->window_bytes = 16;
@@ -161,7 +191,8 @@ static void place_shared(sg_ptx_translator_t *t)
         t->window_bytes += v->bytes;
     }
     t->barriers = (t->window_bytes + 15) / 16 * 16;
-    t->dynamic = (t->barriers + 256 + 1023) / 1024 * 1024;
+    t->reserved = t->barriers + BARRIERS_BYTES;
+    t->dynamic = (t->reserved + RESERVED_BYTES + 1023) / 1024 * 1024;
     for (uint32_t i = 0; i < t->shared_count; i++)
         if (t->shared[i].variable->bytes == 0)
             t->shared[i].offset = t->dynamic;
@@ -229,7 +260,10 @@ static void write_shared(sg_ptx_translator_t *t)
                     t->shared[i].offset - at, v->name, i, v->name, i, v->bytes, v->name, i, v->bytes);
         at = t->shared[i].offset + v->bytes;
     }
-    sg_ptx_line(t, "\".zero %" PRIu64 "\\n\"", t->dynamic - at);
+    sg_ptx_line(t,
+                "\".zero %" PRIu64 "\\n.size softgpu_reserved, %u\\n.type softgpu_reserved, "
+                "@tls_object\\nsoftgpu_reserved:\\n.zero %" PRIu64 "\\n\"",
+                t->reserved - at, RESERVED_BYTES, t->dynamic - t->reserved);
     if (t->has_dynamic) {
         sg_ptx_line(t, "#define TEXT_(x) #x\n#define TEXT(x) TEXT_(x)");
         sg_ptx_line(t, "\"softgpu_dynamic_shared:\\n.zero \" TEXT(SOFTGPU_DYNAMIC_SHARED_BYTES) \"\\n\"");
@@ -313,17 +347,79 @@ static uint32_t max_threads(const sg_ptx_function_t *f)
     return of[0] * (of[1] ? of[1] : 1) * (of[2] ? of[2] : 1);
 }
 
+/* ---- what a launch would cost ---- */
+/* By the text alone, since trips of loops are not known before a launch: each access to global memory, and each operation, once for
+ * each thread. Of a kernel with loops it is a lower bound. */
+typedef struct cost {
+    double bytes, operations;
+    const char *kind;
+} cost_t;
+
+static void add_cost(const sg_ptx_insn_t *insn, cost_t *cost)
+{
+    const sg_ptx_modifier_t space = (sg_ptx_modifier_t)insn->modifier[SG_PTX_KIND_SPACE];
+    const bool global = space == SG_PTX_SPACE_GLOBAL || space == SG_PTX_ABSENT;
+    const sg_ptx_type_t type = insn->type_count ? (sg_ptx_type_t)insn->type[0] : SG_PTX_NO_TYPE;
+    const uint32_t bytes = type ? sg_ptx_type_bits(type) / 8 * sg_ptx_vector_elements(insn) : 0;
+    switch (insn->opcode) {
+    case SG_PTX_OP_LD:
+    case SG_PTX_OP_ST:
+        cost->bytes += global ? bytes : 0;
+        break;
+    case SG_PTX_OP_ATOM:
+    case SG_PTX_OP_RED: /* read and written */
+        cost->bytes += global ? 2 * bytes : 0;
+        break;
+    case SG_PTX_OP_CP_ASYNC:
+        cost->bytes += (double)insn->operands[2].bits;
+        break;
+    case SG_PTX_OP_MMA: /* of 32 lanes */
+        cost->operations += 2.0 * insn->shape[0] * insn->shape[1] * insn->shape[2] / 32;
+        cost->kind = insn->type[1] == SG_PTX_F64    ? "SOFTGPU_FP64"
+                     : insn->type[1] == SG_PTX_TF32 ? "SOFTGPU_TF32"
+                     : insn->type[1] == SG_PTX_BF16 ? "SOFTGPU_BF16"
+                                                    : "SOFTGPU_FP16";
+        break;
+    case SG_PTX_OP_FMA:
+        cost->operations += 2;
+        break;
+    case SG_PTX_OP_ADD:
+    case SG_PTX_OP_SUB:
+    case SG_PTX_OP_MUL:
+    case SG_PTX_OP_DIV:
+        cost->operations += sg_ptx_is_float(type);
+        break;
+    default:
+        break;
+    }
+}
+
+static void write_cost(sg_ptx_translator_t *t, uint32_t number)
+{
+    const sg_ptx_function_t *f = t->module->functions[number];
+    cost_t cost = {.kind = "SOFTGPU_FP32"};
+    for (uint32_t i = 0; i < f->insn_count; i++)
+        add_cost(&f->insns[i], &cost);
+    sg_ptx_line(t, "static softgpu_cost_t cost%u(const softgpu_launch_t *l)\n{", number);
+    sg_ptx_line(
+        t,
+        "const double threads = (double)l->grid[0] * l->grid[1] * l->grid[2] * l->block[0] * l->block[1] * "
+        "l->block[2];");
+    sg_ptx_line(t, "return (softgpu_cost_t){%.17g * threads, %s, %.17g * threads};\n}", cost.operations,
+                cost.kind, cost.bytes);
+}
+
 static void write_run(sg_ptx_translator_t *t, uint32_t number, uint64_t static_shared_bytes)
 {
     sg_ptx_line(t, "static void main%u(const softgpu_launch_t *launch)\n{", number);
     sg_ptx_line(t, "sg_warp_t w;\nsg_warp_begin(&w, launch, self, window);");
     sg_ptx_line(t, "w.barriers = (sg_barriers_t *)(void *)(window + %" PRIu64 ");", t->barriers);
     sg_ptx_line(t, "w.static_shared_bytes = %" PRIu64 ";", static_shared_bytes);
-    sg_ptx_line(t, "f%u(&w, w.alive, NULL);\n}", number);
+    sg_ptx_line(t, "sg_warp_run(&w, f%u);\n}", number);
     sg_ptx_line(t, "static void run%u(const softgpu_launch_t *launch, uint64_t first, uint64_t count)\n{",
                 number);
     sg_ptx_line(t, "const softgpu_entry_t entry = {main%u, &self, &current};", number);
-    sg_ptx_line(t, "memset(window + %" PRIu64 ", 0, sizeof(sg_barriers_t));", t->barriers);
+    sg_ptx_line(t, "memset(window + %" PRIu64 ", 0, %u);", t->barriers, BARRIERS_BYTES + RESERVED_BYTES);
     sg_ptx_line(t, "sg_run_warps(launch, first, count, &entry);\n}");
 }
 
@@ -331,19 +427,21 @@ static void write_kernel(sg_ptx_translator_t *t, uint32_t number)
 {
     const sg_ptx_function_t *f = t->module->functions[number];
     const uint64_t bytes = static_bytes(t, f);
-    const char *run = t->written[number] ? sg_ptx_text(t, "run%u", number) : "NULL";
-    if (t->written[number])
+    const bool written = t->written[number];
+    const char *run = written ? sg_ptx_text(t, "SG_RUN(run%u)", number) : "{NULL, NULL, NULL}",
+               *cost = written ? sg_ptx_text(t, "cost%u", number) : "NULL";
+    if (written) {
+        write_cost(t, number);
         write_run(t, number, bytes);
+    }
     sg_ptx_line(t, "static const softgpu_param_t params%u[] = {", number);
     for (uint32_t i = 0; i < f->prototype.parameter_count; i++)
         sg_ptx_line(t, "{%" PRIu64 ", %" PRIu64 ", %u},", sg_ptx_param_offset(f, i),
                     f->prototype.parameters[i]->bytes, f->prototype.parameters[i]->align_bytes);
     sg_ptx_line(t, "{0, 0, 0}};");
     sg_ptx_line(
-        t,
-        "static const softgpu_kernel_t kernel%u = {\"%s\", %u, params%u, {NULL, %s, NULL}, NULL, %" PRIu64
-        ", %u, 0};",
-        number, f->name, f->prototype.parameter_count, number, run, bytes, max_threads(f));
+        t, "static const softgpu_kernel_t kernel%u = {\"%s\", %u, params%u, %s, %s, %" PRIu64 ", %u, 0};",
+        number, f->name, f->prototype.parameter_count, number, run, cost, bytes, max_threads(f));
 }
 
 static bool has_row(const sg_ptx_translator_t *t, uint32_t number)
@@ -394,6 +492,7 @@ static void write_module(sg_ptx_translator_t *t)
     if (m->address_bits != 64)
         sg_ptx_refuse(t, "a module with addresses of %u bits", m->address_bits);
     place_all(t);
+    sg_ptx_find_waits(t);
     sg_ptx_line(t, "#include \"%s\"", t->part == SG_PTX_OUTLINE ? "softgpu/kernel_abi.h" : "warp.h");
     for (uint32_t f = 0; f < m->function_count; f++)
         if (t->written[f])

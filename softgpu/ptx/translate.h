@@ -1,4 +1,5 @@
-/* softgpu/ptx/translate.h: a module of PTX as C: a kernel library (softgpu/kernel_abi.h) of mode SOFTGPU_SIMT.
+/* softgpu/ptx/translate.h: a module of PTX as C: a kernel library (softgpu/kernel_abi.h) of mode SOFTGPU_SIMT,
+ * or, compiled with -DSG_CHECKED, of SOFTGPU_CHECKED: then every access and meeting of lanes is announced to the driver.
  *
  * The text is one C file. Compile it with SG_PTX_CFLAGS and -I of softgpu/include and softgpu/ptx: it includes warp.h, which says how
  * a warp's 32 threads run as vectors. A kernel's launch is run as one of {warps, 1, 1} threads: a fiber is a warp.
@@ -14,7 +15,8 @@
 #include "softgpu/ptx/ptx.h"
 
 #define SG_PTX_CFLAGS                                                                                        \
-    "-O1 -ftree-vectorize -march=native -fPIC -shared -ffp-contract=off -fno-math-errno "                    \
+    "-O1 -ftree-vectorize -march=native -fstack-clash-protection -fPIC -shared -ffp-contract=off "           \
+    "-fno-math-errno "                                                                                       \
     "-fno-strict-aliasing -fno-trapping-math -w -Wno-psabi"
 
 /* `part`: what of the module is written: all of it; its outline, which is the variables and the kernels' rows without code; or the kernel of

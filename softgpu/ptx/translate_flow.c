@@ -9,11 +9,60 @@
 
 #include "softgpu/ptx/translator.h"
 
+/* ---- where lanes may wait ---- */
+/* In a loop, for what others do. */
+static bool may_wait(const sg_ptx_insn_t *insn)
+{
+    const uint8_t semantics = insn->modifier[SG_PTX_KIND_SEMANTICS];
+    switch (insn->opcode) {
+    case SG_PTX_OP_ATOM:
+    case SG_PTX_OP_NANOSLEEP:
+        return true;
+    case SG_PTX_OP_LD:
+        return semantics != SG_PTX_ABSENT && semantics != SG_PTX_SEM_WEAK;
+    default:
+        return insn->opcode >= SG_PTX_OP_MBARRIER_INIT && insn->opcode <= SG_PTX_OP_MBARRIER_PENDING_COUNT;
+    }
+}
+
+static bool call_waits(sg_ptx_translator_t *t, const sg_ptx_insn_t *insn)
+{
+    if (insn->call == NULL)
+        return false;
+    const sg_ptx_function_t *callee = insn->call->callee;
+    return callee == NULL || (callee->defined && t->waits[sg_ptx_function_number(t, callee)]);
+}
+
+static bool waits(sg_ptx_translator_t *t, const sg_ptx_function_t *f)
+{
+    for (uint32_t i = 0; i < f->insn_count; i++)
+        if (sg_ptx_meets(&f->insns[i]) || may_wait(&f->insns[i]) || call_waits(t, &f->insns[i]))
+            return true;
+    return false;
+}
+
+void sg_ptx_find_waits(sg_ptx_translator_t *t)
+{
+    const sg_ptx_module_t *m = t->module;
+    t->waits = sg_ptx_room(t, m->function_count + 1, sizeof *t->waits);
+    for (bool more = true; more;) {
+        more = false;
+        for (uint32_t f = 0; f < m->function_count; f++)
+            if (!t->waits[f] && waits(t, m->functions[f]))
+                more = t->waits[f] = true;
+    }
+}
+
+static bool this_waits(sg_ptx_translator_t *t)
+{
+    return t->waits[sg_ptx_function_number(t, t->function)];
+}
+
 /* ---- pieces ---- */
 static void make_pieces(sg_ptx_translator_t *t)
 {
     const sg_ptx_function_t *f = t->function;
-    t->pieces = sg_ptx_room(t, f->insn_count + 1, sizeof *t->pieces);
+    t->pieces = sg_ptx_room(t, 2 * (size_t)f->insn_count + 1, sizeof *t->pieces);
     t->piece_of = sg_ptx_room(t, f->block_count + 1, sizeof *t->piece_of);
     t->piece_count = 0;
     for (uint32_t b = 0; b < f->block_count; b++) {
@@ -26,6 +75,11 @@ static void make_pieces(sg_ptx_translator_t *t)
                 t->pieces[t->piece_count++] = (sg_ptx_piece_t){.first = i, .meets = meets};
             t->pieces[t->piece_count - 1].count++;
             fresh = meets && f->insns[i].guarded;
+            if (call_waits(t, &f->insns[i])) {
+                t->pieces[t->piece_count - 1].calls = true;
+                t->pieces[t->piece_count++] = (sg_ptx_piece_t){.first = i + 1, .returns = true};
+                fresh = f->insns[i].guarded;
+            }
         }
     }
     for (uint32_t b = 0; b < f->block_count; b++) {
@@ -172,23 +226,8 @@ static void note_insn(sg_ptx_translator_t *t, sg_ptx_seen_t *seen, const sg_ptx_
         note_operand(t, seen, &insn->call->pointer, false, false);
     for (uint32_t i = 0; i < insn->call->argument_count; i++)
         note_operand(t, seen, &insn->call->arguments[i], false, false);
-    for (uint32_t i = 0; i < insn->call->return_count; i++)
+    for (uint32_t i = 0; i < insn->call->return_count && !call_waits(t, insn); i++)
         note_operand(t, seen, &insn->call->returns[i], true, insn->guarded);
-}
-
-static bool may_wait(const sg_ptx_insn_t *insn)
-{
-    const uint8_t semantics = insn->modifier[SG_PTX_KIND_SEMANTICS];
-    switch (insn->opcode) {
-    case SG_PTX_OP_ATOM:
-    case SG_PTX_OP_NANOSLEEP:
-    case SG_PTX_OP_CALL:
-        return true;
-    case SG_PTX_OP_LD:
-        return semantics != SG_PTX_ABSENT && semantics != SG_PTX_SEM_WEAK;
-    default:
-        return insn->opcode >= SG_PTX_OP_MBARRIER_INIT && insn->opcode <= SG_PTX_OP_MBARRIER_PENDING_COUNT;
-    }
 }
 
 static void find_locals(sg_ptx_translator_t *t)
@@ -196,13 +235,14 @@ static void find_locals(sg_ptx_translator_t *t)
     const sg_ptx_function_t *f = t->function;
     sg_ptx_seen_t seen = {.piece = sg_ptx_room(t, f->register_count + 1, sizeof *seen.piece)};
     t->local = sg_ptx_room(t, f->register_count + 1, sizeof *t->local);
-    t->waits = false;
     for (uint32_t p = 0; p < t->piece_count; p++) {
+        const sg_ptx_piece_t *piece = &t->pieces[p];
         seen.now = p + 1;
-        for (uint32_t i = t->pieces[p].first; i < t->pieces[p].first + t->pieces[p].count; i++) {
+        const sg_ptx_call_t *call = piece->returns ? f->insns[piece->first - 1].call : NULL;
+        for (uint32_t i = 0; call != NULL && i < call->return_count; i++)
+            note_operand(t, &seen, &call->returns[i], true, true);
+        for (uint32_t i = piece->first; i < piece->first + piece->count; i++)
             note_insn(t, &seen, &f->insns[i]);
-            t->waits |= may_wait(&f->insns[i]);
-        }
     }
 }
 
@@ -211,7 +251,7 @@ static void find_locals(sg_ptx_translator_t *t)
 static void write_go(sg_ptx_translator_t *t, uint32_t piece)
 {
     const uint32_t to = t->pieces[piece].order, from = t->pieces[t->piece].order;
-    sg_ptx_line(t, "%s(%u);", t->waits && to <= from ? "SG_GO_BACK" : "SG_GO", to);
+    sg_ptx_line(t, "%s(%u);", this_waits(t) && to <= from ? "SG_GO_BACK" : "SG_GO", to);
 }
 
 static const char *guard(sg_ptx_translator_t *t)
@@ -278,6 +318,8 @@ static void write_end(sg_ptx_translator_t *t, uint32_t after)
         sg_ptx_line(t, "sg_exit(&flow, %s);", lanes);
     else if (t->insn->opcode == SG_PTX_OP_TRAP)
         sg_ptx_line(t, "if (%s) sg_fail(w, SG_ERROR_LAUNCH, \"trap\");", lanes);
+    else if (this_waits(t))
+        sg_ptx_line(t, "sg_return(&flow, %s);", lanes);
     if (!t->insn->guarded) {
         sg_ptx_line(t, "goto dispatch;");
         return;
@@ -288,53 +330,85 @@ static void write_end(sg_ptx_translator_t *t, uint32_t after)
 }
 
 /* ---- calls ---- */
-static void write_call(sg_ptx_translator_t *t)
+/* What is given in registers: of lanes that call, at places of the function's, since the call may outlive others of it. */
+static const sg_ptx_variable_t *in_register(const sg_ptx_call_t *call, uint32_t i)
+{
+    const uint32_t returns = call->return_count;
+    const sg_ptx_operand_t *operand = i < returns ? &call->returns[i] : &call->arguments[i - returns];
+    if (call->prototype == NULL || (operand->kind == SG_PTX_SYMBOL && operand->variable != NULL &&
+                                    operand->variable->space == SG_PTX_SPACE_PARAM))
+        return NULL;
+    return i < returns ? call->prototype->returns[i] : call->prototype->parameters[i - returns];
+}
+
+static void write_argument_places(sg_ptx_translator_t *t)
+{
+    const sg_ptx_function_t *f = t->function;
+    for (uint32_t k = 0; k < f->insn_count; k++) {
+        const sg_ptx_call_t *call = f->insns[k].call;
+        if (call == NULL)
+            continue;
+        const uint32_t count = call->return_count + call->argument_count;
+        sg_ptx_line(t, "uint8_t *given%u[%u];", k, count + 1);
+        for (uint32_t i = 0; i < count; i++)
+            if (in_register(call, i) != NULL)
+                sg_ptx_line(t, "uint8_t a%u_%u[%" PRIu64 "] __attribute__((aligned(64)));", k, i,
+                            32 * in_register(call, i)->bytes);
+    }
+}
+
+static void write_results(sg_ptx_translator_t *t)
 {
     const sg_ptx_call_t *call = t->insn->call;
-    const sg_ptx_prototype_t *prototype = call->prototype;
-    const uint32_t returns = call->return_count, count = returns + call->argument_count;
-    sg_ptx_line(t, "{");
-    sg_ptx_line(t, "uint8_t *given[%u];", count + 1);
+    const uint32_t k = (uint32_t)(t->insn - t->function->insns);
+    for (uint32_t i = 0; i < call->return_count; i++)
+        if (call->returns[i].kind == SG_PTX_REGISTER) {
+            const sg_ptx_variable_t *as = call->prototype->returns[i];
+            sg_ptx_result(t, &call->returns[i], sg_ptx_width(as->type), sg_ptx_is_signed(as->type),
+                          sg_ptx_text(t, "sg_own_load%u(a%u_%u, %" PRIu64 ")", sg_ptx_type_bits(as->type), k,
+                                      i, as->bytes));
+        }
+}
+
+/* `after`: where lanes go on, of a call that waits. */
+static void write_call(sg_ptx_translator_t *t, uint32_t after)
+{
+    const sg_ptx_call_t *call = t->insn->call;
+    const uint32_t returns = call->return_count, count = returns + call->argument_count,
+                   k = (uint32_t)(t->insn - t->function->insns);
     for (uint32_t i = 0; i < count; i++) {
         const sg_ptx_operand_t *operand = i < returns ? &call->returns[i] : &call->arguments[i - returns];
-        const sg_ptx_variable_t *as = prototype == NULL ? NULL
-                                      : i < returns     ? prototype->returns[i]
-                                                        : prototype->parameters[i - returns];
-        const bool memory = operand->kind == SG_PTX_SYMBOL && operand->variable != NULL &&
-                            operand->variable->space == SG_PTX_SPACE_PARAM;
-        if (memory) {
-            sg_ptx_line(t, "given[%u] = %s;", i, sg_ptx_own(t, operand->variable));
+        const sg_ptx_variable_t *as = in_register(call, i);
+        if (as == NULL && operand->kind != SG_PTX_SYMBOL)
+            sg_ptx_refuse(t, "an argument in a register where the function has no prototype");
+        if (as == NULL) {
+            sg_ptx_line(t, "given%u[%u] = %s;", k, i, sg_ptx_own(t, operand->variable));
             continue;
         }
-        if (as == NULL)
-            sg_ptx_refuse(t, "an argument in a register where the function has no prototype");
-        sg_ptx_line(t, "uint8_t a%u[%" PRIu64 "] __attribute__((aligned(64)));", i, 32 * as->bytes);
-        sg_ptx_line(t, "given[%u] = a%u;", i, i);
+        sg_ptx_line(t, "given%u[%u] = a%u_%u;", k, i, k, i);
         if (i >= returns)
-            sg_ptx_line(t, "sg_own_store%u(%s, a%u, %" PRIu64 ", %s);", sg_ptx_type_bits(as->type), t->mask,
-                        i, as->bytes, sg_ptx_value_of(t, operand, sg_ptx_width(as->type)));
+            sg_ptx_line(t, "sg_own_store%u(%s, a%u_%u, %" PRIu64 ", %s);", sg_ptx_type_bits(as->type),
+                        t->mask, k, i, as->bytes, sg_ptx_value_of(t, operand, sg_ptx_width(as->type)));
     }
-    if (call->callee != NULL) {
-        sg_ptx_line(t, "if (%s) %s(w, %s, given);", t->mask, sg_ptx_function_name(t, call->callee), t->mask);
-    } else {
+    const uint32_t order = t->pieces[after].order;
+    if (call->callee == NULL) {
         sg_ptx_line(t, "const sg_v64 to = %s;", sg_ptx_value_of(t, &call->pointer, 64));
         sg_ptx_line(t, "for (uint32_t todo = %s; todo;) {", t->mask);
         sg_ptx_line(t, "const uint64_t one = sg_lane64(to, sg_first(todo));");
         sg_ptx_line(t, "const uint32_t group = todo & sg_eq_u64(to, sg_all64(one));");
-        sg_ptx_line(t, "((sg_function_t)(uintptr_t)one)(w, group, given);");
+        sg_ptx_line(t, "sg_call(&flow, (sg_function_t)(uintptr_t)one, group, given%u, %u);", k, order);
         sg_ptx_line(t, "todo &= ~group;");
         sg_ptx_line(t, "}");
+    } else if (call_waits(t, t->insn)) {
+        sg_ptx_line(t, "sg_call(&flow, %s, %s, given%u, %u);", sg_ptx_function_name(t, call->callee), t->mask,
+                    k, order);
+    } else {
+        sg_ptx_line(t, "if (%s) %s(w, %s, given%u);", t->mask, sg_ptx_function_name(t, call->callee), t->mask,
+                    k);
+        write_results(t);
+        sg_ptx_line(t, "mask &= w->alive;");
+        sg_ptx_line(t, "if (!mask) goto dispatch;");
     }
-    for (uint32_t i = 0; i < returns; i++)
-        if (call->returns[i].kind == SG_PTX_REGISTER) {
-            const sg_ptx_variable_t *as = prototype->returns[i];
-            sg_ptx_result(
-                t, &call->returns[i], sg_ptx_width(as->type), sg_ptx_is_signed(as->type),
-                sg_ptx_text(t, "sg_own_load%u(a%u, %" PRIu64 ")", sg_ptx_type_bits(as->type), i, as->bytes));
-        }
-    sg_ptx_line(t, "}");
-    sg_ptx_line(t, "mask = sg_returned(&flow, mask);");
-    sg_ptx_line(t, "if (!mask) goto dispatch;");
 }
 
 /* ---- instructions ---- */
@@ -349,26 +423,34 @@ static sg_ptx_emit_t find_emit(const sg_ptx_insn_t *insn)
         emit = sg_ptx_emit_memory(insn);
     if (emit == NULL)
         emit = sg_ptx_emit_warp(insn);
+    if (emit == NULL)
+        emit = sg_ptx_emit_mbarrier(insn);
     return emit;
 }
 
-static void write_plain(sg_ptx_translator_t *t)
+static void write_plain(sg_ptx_translator_t *t, uint32_t after)
 {
     const bool call = t->insn->opcode == SG_PTX_OP_CALL;
     sg_ptx_emit_t emit = call ? NULL : find_emit(t->insn);
     if (!call && emit == NULL)
         sg_ptx_refuse(t, "it is not translated");
     t->mask = "mask";
+    if (!call && (emit == sg_ptx_emit_memory(t->insn) || emit == sg_ptx_emit_warp(t->insn) ||
+                  emit == sg_ptx_emit_mbarrier(t->insn)))
+        sg_ptx_line(t, "SG_PLACE(w, %s);", sg_ptx_place_text(t));
     /* What meets has taken its guard away already. */
     if (t->insn->guarded && !sg_ptx_meets(t->insn)) {
         sg_ptx_line(t, "{");
         sg_ptx_line(t, "const uint32_t m = mask & %s;", guard(t));
         t->mask = "m";
     }
-    if (call)
-        write_call(t);
-    else
+    if (call) {
+        sg_ptx_line(t, "{");
+        write_call(t, after);
+        sg_ptx_line(t, "}");
+    } else {
         emit(t);
+    }
     if (t->insn->guarded && !sg_ptx_meets(t->insn))
         sg_ptx_line(t, "}");
 }
@@ -382,9 +464,21 @@ static void write_meeting(sg_ptx_translator_t *t, uint32_t after)
         sg_ptx_line(t, "mask &= %s;", guard(t));
         sg_ptx_line(t, "if (!mask) goto dispatch;");
     }
-    const char *members = sg_ptx_members(t);
-    sg_ptx_line(t, "mask = sg_meet(&flow, %u, mask, %s);", order, members ? members : "sg_all32(w->alive)");
-    sg_ptx_line(t, "if (!mask) goto dispatch;");
+    sg_ptx_write_meeting(t, order);
+}
+
+/* What the last piece's instruction leads to. */
+static void write_piece_end(sg_ptx_translator_t *t, const sg_ptx_piece_t *piece, uint32_t after)
+{
+    if (piece->calls && t->insn->guarded)
+        sg_ptx_line(t, "sg_park(&flow, %u, mask & ~%s);", t->pieces[after + 1].order, guard(t));
+    if (!piece->calls && piece->successor_count) {
+        write_go(t, piece->successors[piece->successor_count - 1]);
+        return;
+    }
+    if (!piece->calls && this_waits(t))
+        sg_ptx_line(t, t->function->entry ? "sg_exit(&flow, mask);" : "sg_return(&flow, mask);");
+    sg_ptx_line(t, "goto dispatch;");
 }
 
 static void write_piece(sg_ptx_translator_t *t, uint32_t number)
@@ -393,6 +487,14 @@ static void write_piece(sg_ptx_translator_t *t, uint32_t number)
     const uint32_t after = number + 1;
     t->piece = number;
     sg_ptx_line(t, "b%u: {", piece->order);
+    if (piece->returns) {
+        t->insn = &t->function->insns[piece->first - 1];
+        t->mask = "mask";
+        t->pool_used = 0;
+        write_results(t);
+        if (piece->count == 0)
+            write_piece_end(t, piece, after);
+    }
     for (uint32_t i = piece->first; i < piece->first + piece->count; i++) {
         t->insn = &t->function->insns[i];
         t->form = &sg_ptx_forms(NULL)[t->insn->form];
@@ -412,13 +514,9 @@ static void write_piece(sg_ptx_translator_t *t, uint32_t number)
             write_end(t, after);
             break;
         default:
-            write_plain(t);
-            if (i + 1 == piece->first + piece->count) {
-                if (piece->successor_count)
-                    write_go(t, piece->successors[piece->successor_count - 1]);
-                else
-                    sg_ptx_line(t, "goto dispatch;");
-            }
+            write_plain(t, after);
+            if (i + 1 == piece->first + piece->count)
+                write_piece_end(t, piece, after);
         }
     }
     sg_ptx_line(t, "}");
@@ -482,13 +580,14 @@ void sg_ptx_write_body(sg_ptx_translator_t *t)
     sg_ptx_line(t, "uint32_t cc = 0;");
     write_registers(t);
     write_variables(t);
+    write_argument_places(t);
     if (t->pieces[0].order != 0)
         sg_ptx_line(t, "goto b%u;", t->pieces[0].order);
     for (uint32_t i = 0; i < n; i++)
         write_piece(t, order[i]);
     sg_ptx_line(t, "dispatch:");
     sg_ptx_line(t, "next = sg_dispatch(&flow);");
-    if (t->waits)
+    if (this_waits(t))
         sg_ptx_line(t, "jump:");
     sg_ptx_line(t, "mask = flow.mask;");
     sg_ptx_line(t, "switch (next) {");

@@ -145,6 +145,13 @@ static const char *special(sg_ptx_translator_t *t, uint32_t number)
         return "sg_all32((uint32_t)sg_globaltimer())";
     case SG_PTX_SPECIAL_GLOBALTIMER_HI:
         return "sg_all32((uint32_t)(sg_globaltimer() >> 32))";
+    case SG_PTX_SPECIAL_RESERVED_SMEM_BEGIN:
+    case SG_PTX_SPECIAL_RESERVED_SMEM_0:
+    case SG_PTX_SPECIAL_RESERVED_SMEM_1:
+        return sg_ptx_text(t, "sg_all32(%" PRIu64 ")", t->reserved);
+    case SG_PTX_SPECIAL_RESERVED_SMEM_END:
+    case SG_PTX_SPECIAL_RESERVED_SMEM_CAP:
+        return sg_ptx_text(t, "sg_all32(%" PRIu64 ")", t->dynamic);
     case SG_PTX_SPECIAL_DYNAMIC_SMEM_SIZE:
         return "sg_all32(w->launch->dynamic_shared_bytes)";
     case SG_PTX_SPECIAL_TOTAL_SMEM_SIZE:

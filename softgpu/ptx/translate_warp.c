@@ -32,19 +32,84 @@ bool sg_ptx_meets(const sg_ptx_insn_t *insn)
     }
 }
 
-const char *sg_ptx_members(sg_ptx_translator_t *t)
+/* Where its mask of members is among the operands; of a whole warp: UINT32_MAX. */
+static uint32_t members_at(uint16_t opcode)
 {
-    const uint16_t opcode = t->insn->opcode;
-    if (is_barrier(opcode) || is_matrix(opcode))
-        return NULL;
-    const uint32_t at = opcode == SG_PTX_OP_BAR_WARP_SYNC    ? 0
-                        : opcode == SG_PTX_OP_SHFL_SYNC      ? 5
-                        : opcode == SG_PTX_OP_MATCH_ALL_SYNC ? 3
-                                                             : 2;
-    return sg_ptx_value(t, at, 32);
+    switch (opcode) {
+    case SG_PTX_OP_BAR_WARP_SYNC:
+        return 0;
+    case SG_PTX_OP_SHFL_SYNC:
+        return 5;
+    case SG_PTX_OP_MATCH_ALL_SYNC:
+        return 3;
+    default:
+        return is_barrier(opcode) || is_matrix(opcode) ? UINT32_MAX : 2;
+    }
+}
+
+static bool is_barrier_red(uint16_t opcode)
+{
+    return opcode == SG_PTX_OP_BAR_RED || opcode == SG_PTX_OP_BAR_CTA_RED ||
+           opcode == SG_PTX_OP_BARRIER_RED || opcode == SG_PTX_OP_BARRIER_CTA_RED;
+}
+
+/* What lanes leave for those of other activations, and its bits (sg_meet_slow). */
+static int write_operands(sg_ptx_translator_t *t)
+{
+    const uint32_t bits = t->insn->type_count ? sg_ptx_type_bits(t->insn->type[0]) : 0;
+    switch (t->insn->opcode) {
+    case SG_PTX_OP_SHFL_SYNC:
+        for (uint32_t k = 0; k < 3; k++)
+            sg_ptx_line(t, "of.v32[%u] = %s;", k, sg_ptx_value(t, 2 + k, 32));
+        return 96;
+    case SG_PTX_OP_VOTE_SYNC:
+    case SG_PTX_OP_VOTE_BALLOT_SYNC:
+        sg_ptx_line(t, "of.predicate = %s;", sg_ptx_mask_of(t, 1));
+        return 1;
+    case SG_PTX_OP_MATCH_ANY_SYNC:
+    case SG_PTX_OP_MATCH_ALL_SYNC:
+    case SG_PTX_OP_REDUX_SYNC:
+        sg_ptx_line(t, "of.v%u%s = %s;", bits, bits == 32 ? "[0]" : "",
+                    sg_ptx_value(t, t->insn->opcode == SG_PTX_OP_MATCH_ALL_SYNC ? 2 : 1, bits));
+        return (int)bits;
+    default:
+        if (is_barrier_red(t->insn->opcode))
+            sg_ptx_line(t, "of.predicate = %s;", sg_ptx_mask_of(t, t->insn->operand_count - 1u));
+        return is_barrier_red(t->insn->opcode) ? 1 : is_matrix(t->insn->opcode) ? -1 : 0;
+    }
+}
+
+void sg_ptx_write_meeting(sg_ptx_translator_t *t, uint32_t order)
+{
+    const uint32_t at = members_at(t->insn->opcode);
+    sg_ptx_line(t, "{\nconst sg_v32 members = %s;",
+                at == UINT32_MAX ? "sg_all32(SG_ALL)" : sg_ptx_value(t, at, 32));
+    sg_ptx_line(t, "if (!sg_meet(&flow, %u, &mask, members)) {\nsg_operands_t of;", order);
+    const int bits = write_operands(t);
+    const char *site = t->insn->opcode == SG_PTX_OP_BAR_WARP_SYNC ? "&sg_anywhere"
+                                                                  : sg_ptx_text(t, "operations + %u", order);
+    sg_ptx_line(t, "mask = sg_meet_slow(&flow, %u, mask, members, %s, &of, %d);", order, site, bits);
+    sg_ptx_line(t, "if (!mask) goto dispatch;\n}\nSG_MET(w, flow.met);\n}");
 }
 
 /* ---- shuffles and votes ---- */
+/* Operand i, which is the k-th of those that lanes leave. */
+static const char *met32(sg_ptx_translator_t *t, uint32_t i, uint32_t k)
+{
+    return sg_ptx_text(t, "sg_met32(&flow, %u, %s)", k, sg_ptx_value(t, i, 32));
+}
+
+/* Of 32 or 64 bits, alone. */
+static const char *met(sg_ptx_translator_t *t, uint32_t i, uint32_t bits)
+{
+    return bits == 32 ? met32(t, i, 0) : sg_ptx_text(t, "sg_met64(&flow, %s)", sg_ptx_value(t, i, bits));
+}
+
+static const char *met1(sg_ptx_translator_t *t, uint32_t i)
+{
+    return sg_ptx_text(t, "sg_met1(&flow, %s)", sg_ptx_mask_of(t, i));
+}
+
 /* d|p, a, b, c, members */
 static void shfl(sg_ptx_translator_t *t)
 {
@@ -53,12 +118,20 @@ static void shfl(sg_ptx_translator_t *t)
     const uint64_t whole = sg_ptx_has(t, SG_PTX_KIND_SHUFFLE) == SG_PTX_SHUFFLE_UP ? 0 : 31;
     sg_ptx_line(t, "{");
     sg_ptx_line(t, "uint32_t p;");
-    if (by->kind == SG_PTX_IMMEDIATE && c->kind == SG_PTX_IMMEDIATE && (c->bits & 0x1f1f) == whole)
-        sg_ptx_line(t, "const sg_v32 x = sg_shfl_%s_all(%s, %u, &p);", how, sg_ptx_value(t, 2, 32),
-                    (unsigned)(by->bits & 31));
+    const bool all =
+        by->kind == SG_PTX_IMMEDIATE && c->kind == SG_PTX_IMMEDIATE && (c->bits & 0x1f1f) == whole;
+    const unsigned distance = (unsigned)(by->bits & 31);
+    if (all)
+        sg_ptx_line(t, "sg_v32 x = sg_shfl_%s_all(%s, %u, &p);", how, met32(t, 2, 0), distance);
     else
-        sg_ptx_line(t, "const sg_v32 x = sg_shfl_%s(%s, %s, %s, &p);", how, sg_ptx_value(t, 2, 32),
-                    sg_ptx_value(t, 3, 32), sg_ptx_value(t, 4, 32));
+        sg_ptx_line(t, "sg_v32 x = sg_shfl_%s(%s, %s, %s, &p);", how, met32(t, 2, 0), met32(t, 3, 1),
+                    met32(t, 4, 2));
+    if (all)
+        sg_ptx_line(t, "const sg_v32 from = sg_shfl_%s_all(sg_laneid(), %u, &p);", how, distance);
+    else
+        sg_ptx_line(t, "const sg_v32 from = sg_shfl_%s(sg_laneid(), %s, %s, &p);", how, met32(t, 3, 1),
+                    met32(t, 4, 2));
+    sg_ptx_line(t, "if (__builtin_expect(flow.met != SG_ALL, 0)) x = sg_absent(w, mask, flow.met, from, x);");
     sg_ptx_result(t, &t->insn->operands[0], 32, false, "x");
     sg_ptx_result_mask(t, &t->insn->operands[1], "p");
     sg_ptx_line(t, "}");
@@ -68,8 +141,8 @@ static void vote(sg_ptx_translator_t *t)
 {
     const sg_ptx_modifier_t how =
         t->insn->opcode == SG_PTX_OP_VOTE_BALLOT_SYNC ? SG_PTX_VOTE_BALLOT : sg_ptx_has(t, SG_PTX_KIND_VOTE);
-    const char *d = sg_ptx_text(t, "sg_vote_%s(%s, %s, %s)", sg_ptx_modifier_text(how), t->mask,
-                                sg_ptx_mask_of(t, 1), sg_ptx_value(t, 2, 32));
+    const char *d = sg_ptx_text(t, "sg_vote_%s(flow.met, %s, %s)", sg_ptx_modifier_text(how), met1(t, 1),
+                                sg_ptx_value(t, 2, 32));
     if (how == SG_PTX_VOTE_BALLOT)
         sg_ptx_result(t, &t->insn->operands[0], 32, false, d);
     else
@@ -80,7 +153,7 @@ static void match_any(sg_ptx_translator_t *t)
 {
     const uint32_t bits = sg_ptx_type_bits(t->insn->type[0]);
     sg_ptx_result(t, &t->insn->operands[0], 32, false,
-                  sg_ptx_text(t, "sg_match_any_b%u(%s, %s, %s)", bits, t->mask, sg_ptx_value(t, 1, bits),
+                  sg_ptx_text(t, "sg_match_any_b%u(%s, flow.met, %s, %s)", bits, t->mask, met(t, 1, bits),
                               sg_ptx_value(t, 2, 32)));
 }
 
@@ -89,8 +162,8 @@ static void match_all(sg_ptx_translator_t *t)
     const uint32_t bits = sg_ptx_type_bits(t->insn->type[0]);
     sg_ptx_line(t, "{");
     sg_ptx_line(t, "uint32_t p;");
-    sg_ptx_line(t, "const sg_v32 x = sg_match_all_b%u(%s, %s, %s, &p);", bits, t->mask,
-                sg_ptx_value(t, 2, bits), sg_ptx_value(t, 3, 32));
+    sg_ptx_line(t, "const sg_v32 x = sg_match_all_b%u(%s, flow.met, %s, %s, &p);", bits, t->mask,
+                met(t, 2, bits), sg_ptx_value(t, 3, 32));
     sg_ptx_result(t, &t->insn->operands[0], 32, false, "x");
     sg_ptx_result_mask(t, &t->insn->operands[1], "p");
     sg_ptx_line(t, "}");
@@ -104,11 +177,11 @@ static void activemask(sg_ptx_translator_t *t)
 static void redux(sg_ptx_translator_t *t)
 {
     const sg_ptx_type_t type = t->insn->type[0];
-    const char *x = sg_ptx_value(t, 1, 32);
+    const char *x = met(t, 1, 32);
     if (sg_ptx_has(t, SG_PTX_KIND_ABS))
         x = sg_ptx_text(t, "sg_abs_f32(%s)", x);
     sg_ptx_result(t, &t->insn->operands[0], 32, false,
-                  sg_ptx_text(t, "sg_redux_%s%s_%s(%s, %s, %s)",
+                  sg_ptx_text(t, "sg_redux_%s%s_%s(%s, flow.met, %s, %s)",
                               sg_ptx_modifier_text(sg_ptx_has(t, SG_PTX_KIND_OP)),
                               sg_ptx_has(t, SG_PTX_KIND_NAN) ? "_nan" : "", sg_ptx_type_text(type), t->mask,
                               x, sg_ptx_value(t, 2, 32)));
@@ -118,7 +191,7 @@ static void elect(sg_ptx_translator_t *t)
 {
     sg_ptx_line(t, "{");
     sg_ptx_line(t, "uint32_t p;");
-    sg_ptx_line(t, "const sg_v32 x = sg_elect(%s, %s, &p);", t->mask, sg_ptx_value(t, 2, 32));
+    sg_ptx_line(t, "const sg_v32 x = sg_elect(%s, flow.met, %s, &p);", t->mask, sg_ptx_value(t, 2, 32));
     sg_ptx_result(t, &t->insn->operands[0], 32, false, "x");
     sg_ptx_result_mask(t, &t->insn->operands[1], "p");
     sg_ptx_line(t, "}");
@@ -141,34 +214,16 @@ static const char *uniform(sg_ptx_translator_t *t, uint32_t i)
     return sg_ptx_text(t, "sg_lane32(%s, sg_first(%s))", sg_ptx_value(t, i, 32), t->mask);
 }
 
-/* For reports: the source's place, or the PTX's. */
-static const char *place(sg_ptx_translator_t *t)
-{
-    const sg_ptx_insn_t *insn = t->insn;
-    char name[256];
-    const char *file = "PTX";
-    if (insn->source_line && insn->source_file < t->module->file_count && t->module->files[insn->source_file])
-        file = t->module->files[insn->source_file];
-    size_t n = 0;
-    for (; *file && n + 3 < sizeof name; file++) {
-        if (*file == '"' || *file == '\\')
-            name[n++] = '\\';
-        name[n++] = *file;
-    }
-    name[n] = '\0';
-    return sg_ptx_text(t, "(softgpu_place_t){\"%s\", %u}", name,
-                       insn->source_line ? insn->source_line : insn->line);
-}
-
 static void sync(sg_ptx_translator_t *t)
 {
     const char *count = t->insn->operand_count > 1 ? uniform(t, 1) : "0";
-    sg_ptx_line(t, "sg_barrier_sync(w, %s, %s, %s);", uniform(t, 0), count, place(t));
+    sg_ptx_line(t, "if (!sg_was_led(&flow)) sg_barrier_sync(w, %s, %s, %s);", uniform(t, 0), count,
+                sg_ptx_place_text(t));
 }
 
 static void arrive(sg_ptx_translator_t *t)
 {
-    sg_ptx_line(t, "sg_barrier_arrive(w, %s, %s);", uniform(t, 0), uniform(t, 1));
+    sg_ptx_line(t, "if (!sg_was_led(&flow)) sg_barrier_arrive(w, %s, %s);", uniform(t, 0), uniform(t, 1));
 }
 
 /* d, id, [count,] p */
@@ -177,8 +232,8 @@ static void red(sg_ptx_translator_t *t)
     const uint32_t last = t->insn->operand_count - 1u;
     sg_ptx_line(t, "{");
     sg_ptx_line(t, "uint32_t lanes;");
-    sg_ptx_line(t, "const uint32_t yes = sg_barrier_red(w, %s, %s, %s, %s, &lanes, %s);", uniform(t, 1),
-                last == 3 ? uniform(t, 2) : "0", t->mask, sg_ptx_mask_of(t, last), place(t));
+    sg_ptx_line(t, "const uint32_t yes = sg_barrier_red(&flow, %s, %s, %s, &lanes, %s);", uniform(t, 1),
+                last == 3 ? uniform(t, 2) : "0", met1(t, last), sg_ptx_place_text(t));
     if (sg_ptx_has(t, SG_PTX_KIND_OP) == SG_PTX_DO_POPC)
         sg_ptx_result(t, &t->insn->operands[0], 32, false, "sg_all32(yes)");
     else
@@ -216,7 +271,8 @@ static void copy(sg_ptx_translator_t *t)
         given = sg_ptx_value(t, 3, 32);
     sg_ptx_line(t, "sg_copy_async(w, %s, %s, %s, %u, %s, %s);", t->mask,
                 sg_ptx_address(t, &t->insn->operands[0], SG_PTX_SPACE_SHARED),
-                sg_ptx_address(t, &t->insn->operands[1], SG_PTX_SPACE_GLOBAL), bytes, given, place(t));
+                sg_ptx_address(t, &t->insn->operands[1], SG_PTX_SPACE_GLOBAL), bytes, given,
+                sg_ptx_place_text(t));
 }
 
 static void commit(sg_ptx_translator_t *t)

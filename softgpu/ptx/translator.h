@@ -1,13 +1,14 @@
 /* softgpu/ptx/translator.h: how the translator is made; translate.h is what others see.
  *
  * translate.c writes the module: variables, prototypes, the table of kernels. translate_flow.c writes a function's body: its pieces in
- * order, jumps, calls. translate_value.c has operands and results, which translate_int.c, translate_float.c, translate_memory.c and
- * translate_warp.c join to instructions.
+ * order, jumps, calls. translate_value.c has operands and results, which translate_int.c, translate_float.c, translate_memory.c,
+ * translate_warp.c and translate_mbarrier.c join to instructions.
  *
  * Glossary
  *   text    a piece of C, in the translator's pool, which is emptied after each instruction
  *   piece   instructions of a block: a block ends a piece, and one begins before each operation of the warp, where lanes wait
- *           for each other
+ *           for each other, and behind each call in which they may wait
+ *   waits   of an instruction: lanes may wait there; of a function: in one of its instructions
  *   local   a register that is in one piece only and written there first, by all lanes: its writes need no mask
  *
  * Errors leave by longjmp (sg_ptx_refuse). */
@@ -30,6 +31,8 @@ typedef struct sg_ptx_placed { /* where a variable is */
 typedef struct sg_ptx_piece {
     uint32_t first, count; /* instructions */
     bool meets;            /* the first one is an operation of the warp */
+    bool calls;            /* the last one is a call that waits; the next piece begins with */
+    bool returns;          /* its results */
     uint32_t order;        /* its place among the pieces, and its label */
     uint32_t *successors, successor_count;
 } sg_ptx_piece_t;
@@ -51,7 +54,7 @@ typedef struct sg_ptx_translator {
 
     sg_ptx_placed_t *globals, *shared;
     uint32_t global_count, shared_count;
-    uint64_t barriers, dynamic, window_bytes; /* of the window of shared memory: offsets, size */
+    uint64_t barriers, reserved, dynamic, window_bytes; /* of the window of shared memory: offsets, size */
     bool has_dynamic;
     bool *written; /* [function]: it is in this part */
 
@@ -63,7 +66,7 @@ typedef struct sg_ptx_translator {
     uint32_t piece_count;
     uint32_t *piece_of; /* [block]: its first piece */
     bool *local;        /* [register] */
-    bool waits;         /* the function has accesses that may wait for other lanes */
+    bool *waits;        /* [function of the module] */
     uint32_t piece;     /* that is written */
 } sg_ptx_translator_t;
 
@@ -77,7 +80,14 @@ void *sg_ptx_room(sg_ptx_translator_t *t, size_t count, size_t bytes); /* zeros 
 /* A function's name in C. */
 const char *sg_ptx_function_name(sg_ptx_translator_t *t, const sg_ptx_function_t *function);
 
+/* A function's number in the module. */
+uint32_t sg_ptx_function_number(sg_ptx_translator_t *t, const sg_ptx_function_t *function);
+
+/* A softgpu_place_t: the source's place, or the PTX's. */
+const char *sg_ptx_place_text(sg_ptx_translator_t *t);
+
 /* ---- translate_flow.c ---- */
+void sg_ptx_find_waits(sg_ptx_translator_t *t); /* of all functions */
 void sg_ptx_write_body(sg_ptx_translator_t *t);
 
 /* ---- translate_value.c ---- */
@@ -117,8 +127,10 @@ sg_ptx_emit_t sg_ptx_emit_float(const sg_ptx_insn_t *insn);
 sg_ptx_emit_t sg_ptx_emit_convert(const sg_ptx_insn_t *insn);
 sg_ptx_emit_t sg_ptx_emit_memory(const sg_ptx_insn_t *insn);
 sg_ptx_emit_t sg_ptx_emit_warp(const sg_ptx_insn_t *insn);
-/* Whether lanes meet at it; *members: text of whom each lane waits for, NULL: all of the warp. */
+sg_ptx_emit_t sg_ptx_emit_mbarrier(const sg_ptx_insn_t *insn);
+/* Whether lanes meet at it. */
 bool sg_ptx_meets(const sg_ptx_insn_t *insn);
-const char *sg_ptx_members(sg_ptx_translator_t *t);
+/* They do: `mask` becomes those that can go on. */
+void sg_ptx_write_meeting(sg_ptx_translator_t *t, uint32_t order);
 
 #endif

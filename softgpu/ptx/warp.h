@@ -10,7 +10,7 @@
  * Registers have no types but a size. A function is named after what it does and the type as which it takes them: sg_add_b32,
  * sg_min_s32, sg_add_f32. Nothing here but memory operations depends on a mask: a result is blended by sg_set32().
  *
- * By subject: this file (types, integers, comparisons), warp_flow.h, warp_float.h, warp_memory.h, warp_sync.h. */
+ * By subject: this file (types, integers, comparisons), warp_flow.h, warp_float.h, warp_memory.h, warp_sync.h, warp_mbarrier.h. */
 #ifndef SG_PTX_WARP_H
 #define SG_PTX_WARP_H
 
@@ -436,5 +436,6 @@ SG_LANES1(64, 64, sg_sat_s64_u64, d.u[i] = a.u[i] > INT64_MAX ? INT64_MAX : a.u[
 #include "warp_float.h"
 #include "warp_memory.h"
 #include "warp_sync.h"
+#include "warp_mbarrier.h"
 
 #endif

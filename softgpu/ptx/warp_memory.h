@@ -51,6 +51,35 @@ SG_INLINE void sg_aligned(const sg_warp_t *w, uint32_t mask, sg_v64 at, uint32_t
         sg_misaligned(w, sg_lane64(at, sg_first(wrong)), bytes);
 }
 
+#ifdef SG_CHECKED
+/* Lane by lane: announced and done. */
+#define SG_PLAIN(bits, R)                                                                                    \
+    SG_SLOW sg_v##R sg_load##bits(const sg_warp_t *w, uint32_t mask, sg_v64 a)                               \
+    {                                                                                                        \
+        const sg_l64 at = {a};                                                                               \
+        sg_l##R d = {sg_all##R(0)};                                                                          \
+        SG_FOR_LANES(i, mask)                                                                                \
+        {                                                                                                    \
+            sg_announce(w, i, at.u[i], bits / 8, SOFTGPU_READ);                                              \
+            d.u[i] = *(const uint##bits##_t *)(uintptr_t)at.u[i];                                            \
+        }                                                                                                    \
+        return d.v;                                                                                          \
+    }                                                                                                        \
+    SG_SLOW void sg_store##bits(const sg_warp_t *w, uint32_t mask, sg_v64 a, sg_v##R y)                      \
+    {                                                                                                        \
+        const sg_l64 at = {a};                                                                               \
+        const sg_l##R x = {y};                                                                               \
+        SG_FOR_LANES(i, mask)                                                                                \
+        {                                                                                                    \
+            sg_announce(w, i, at.u[i], bits / 8, SOFTGPU_WRITE);                                             \
+            *(uint##bits##_t *)(uintptr_t)at.u[i] = (uint##bits##_t)x.u[i];                                  \
+        }                                                                                                    \
+    }
+SG_PLAIN(8, 16)
+SG_PLAIN(16, 16)
+SG_PLAIN(32, 32)
+SG_PLAIN(64, 64)
+#else
 /* ---- plain loads and stores of one element ----
  * By halves of a warp, because blocks are often 16 wide. The usual cases are inline: the half's first lane is there, and the addresses
  * lie in a row or at one place. All others are functions whose arguments and results are single chunks, which are
@@ -161,20 +190,24 @@ SG_INLINE void sg_store64(const sg_warp_t *w, uint32_t mask, sg_v64 a, sg_v64 x)
     { if (SG_WHOLE_ROW(mask, a, bits / 8)) sg_row_store##bits(mask, a.c[0][0], x.c[0]); else sg_scatter##bits(w, mask, a.c[0], a.c[1], a.c[2], a.c[3], x.c[0]); }
 SG_WHOLE(8) SG_WHOLE(16)
 
+// clang-format on
+#endif
+
+// clang-format off
 /* Volatile and with semantics: one by one, in the order of the lanes. */
 #define SG_ORDERED(bits, R) \
     SG_SLOW sg_v##R sg_load_atomic##bits(sg_warp_t *w, uint32_t mask, sg_v64 address) \
     { \
         sg_l64 at = {address}; sg_l##R d = {sg_all##R(0)}; \
         sg_aligned(w, mask, address, bits / 8); w->waits++; \
-        SG_FOR_LANES (i, mask) d.u[i] = __atomic_load_n((const uint##bits##_t *)(uintptr_t)at.u[i], __ATOMIC_ACQUIRE); \
+        SG_FOR_LANES (i, mask) { sg_announce(w, i, at.u[i], bits / 8, SOFTGPU_VOLATILE_READ); d.u[i] = __atomic_load_n((const uint##bits##_t *)(uintptr_t)at.u[i], __ATOMIC_ACQUIRE); } \
         return d.v; \
     } \
     SG_SLOW void sg_store_atomic##bits(sg_warp_t *w, uint32_t mask, sg_v64 address, sg_v##R y) \
     { \
         sg_l64 at = {address}; sg_l##R a = {y}; \
         sg_aligned(w, mask, address, bits / 8); \
-        SG_FOR_LANES (i, mask) __atomic_store_n((uint##bits##_t *)(uintptr_t)at.u[i], (uint##bits##_t)a.u[i], __ATOMIC_RELEASE); \
+        SG_FOR_LANES (i, mask) { sg_announce(w, i, at.u[i], bits / 8, SOFTGPU_VOLATILE_WRITE); __atomic_store_n((uint##bits##_t *)(uintptr_t)at.u[i], (uint##bits##_t)a.u[i], __ATOMIC_RELEASE); } \
     }
 SG_ORDERED(8, 16) SG_ORDERED(16, 16) SG_ORDERED(32, 32) SG_ORDERED(64, 64)
 
@@ -184,13 +217,13 @@ SG_ORDERED(8, 16) SG_ORDERED(16, 16) SG_ORDERED(32, 32) SG_ORDERED(64, 64)
     { \
         sg_l64 at = {address}; sg_l##R *d = (sg_l##R *)(void *)out; \
         sg_aligned(w, mask, address, count * bits / 8); \
-        SG_FOR_LANES (i, mask) { const uint##bits##_t *from = (const uint##bits##_t *)(uintptr_t)at.u[i]; for (uint32_t k = 0; k < count; k++) d[k].u[i] = from[k]; } \
+        SG_FOR_LANES (i, mask) { const uint##bits##_t *from = (const uint##bits##_t *)(uintptr_t)at.u[i]; for (uint32_t k = 0; k < count; k++) { sg_announce(w, i, at.u[i] + k * bits / 8, bits / 8, SOFTGPU_READ); d[k].u[i] = from[k]; } } \
     } \
     SG_SLOW void sg_store_vector##bits(const sg_warp_t *w, uint32_t mask, sg_v64 address, uint32_t count, const sg_v##R *in) \
     { \
         sg_l64 at = {address}; const sg_l##R *a = (const sg_l##R *)(const void *)in; \
         sg_aligned(w, mask, address, count * bits / 8); \
-        SG_FOR_LANES (i, mask) { uint##bits##_t *to = (uint##bits##_t *)(uintptr_t)at.u[i]; for (uint32_t k = 0; k < count; k++) to[k] = (uint##bits##_t)a[k].u[i]; } \
+        SG_FOR_LANES (i, mask) { uint##bits##_t *to = (uint##bits##_t *)(uintptr_t)at.u[i]; for (uint32_t k = 0; k < count; k++) { sg_announce(w, i, at.u[i] + k * bits / 8, bits / 8, SOFTGPU_WRITE); to[k] = (uint##bits##_t)a[k].u[i]; } } \
     }
 SG_VECTORS(8, 16) SG_VECTORS(16, 16) SG_VECTORS(32, 32) SG_VECTORS(64, 64)
 
@@ -214,6 +247,7 @@ SG_PRIVATE(8, 16) SG_PRIVATE(16, 16) SG_PRIVATE(32, 32) SG_PRIVATE(64, 64)
         sg_l64 at = {address}; sg_l##bits a = {y}, d = {sg_all##bits(0)}; \
         sg_aligned(w, mask, address, bits / 8); w->waits++; \
         SG_FOR_LANES (i, mask) { \
+            sg_announce(w, i, at.u[i], bits / 8, SOFTGPU_ATOMIC); \
             uint##bits##_t *p = (uint##bits##_t *)(uintptr_t)at.u[i], x = a.u[i], old = __atomic_load_n(p, __ATOMIC_RELAXED); \
             while (!__atomic_compare_exchange_n(p, &old, (uint##bits##_t)(expression), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {} \
             d.u[i] = old; \
@@ -225,7 +259,7 @@ SG_PRIVATE(8, 16) SG_PRIVATE(16, 16) SG_PRIVATE(32, 32) SG_PRIVATE(64, 64)
     { \
         sg_l64 at = {address}; sg_l##bits a = {y}, d = {sg_all##bits(0)}; \
         sg_aligned(w, mask, address, bits / 8); w->waits++; \
-        SG_FOR_LANES (i, mask) d.u[i] = builtin((uint##bits##_t *)(uintptr_t)at.u[i], a.u[i], __ATOMIC_ACQ_REL); \
+        SG_FOR_LANES (i, mask) { sg_announce(w, i, at.u[i], bits / 8, SOFTGPU_ATOMIC); d.u[i] = builtin((uint##bits##_t *)(uintptr_t)at.u[i], a.u[i], __ATOMIC_ACQ_REL); } \
         return d.v; \
     }
 #define SG_ATOMICS(bits) \
@@ -248,7 +282,7 @@ SG_ATOMIC_LOOP(32, add_bf16x2, sg_add_halves(old, x, sg_add_one_bf16))
     { \
         sg_l64 at = {address}; sg_l##bits a = {y}, d = {compare}; \
         sg_aligned(w, mask, address, bits / 8); w->waits++; \
-        SG_FOR_LANES (i, mask) __atomic_compare_exchange_n((uint##bits##_t *)(uintptr_t)at.u[i], &d.u[i], a.u[i], false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE); \
+        SG_FOR_LANES (i, mask) { sg_announce(w, i, at.u[i], bits / 8, SOFTGPU_ATOMIC); __atomic_compare_exchange_n((uint##bits##_t *)(uintptr_t)at.u[i], &d.u[i], a.u[i], false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE); } \
         return d.v; \
     }
 SG_CAS(16) SG_CAS(32) SG_CAS(64)
@@ -259,10 +293,13 @@ SG_CAS(16) SG_CAS(32) SG_CAS(64)
 {
     return sg_lt_u64(sg_sub_b64(at, sg_all64(begin)), sg_all64(bytes));
 }
-#define SG_STACK_BYTES ((uint64_t)256 << 10) /* of a fiber of the driver */
-SG_INLINE uint32_t sg_is_local(const sg_warp_t *w, sg_v64 at)
+SG_SLOW uint32_t sg_is_local(const sg_warp_t *w, sg_v64 address)
 {
-    return sg_between(at, sg_address(w->stack) - SG_STACK_BYTES, SG_STACK_BYTES);
+    const sg_l64 at = {address};
+    uint32_t d = 0;
+    for (uint32_t i = 0; i < SG_WARP; i++)
+        d |= (uint32_t)w->services->is_stack((const void *)(uintptr_t)at.u[i]) << i;
+    return d;
 }
 
 #endif

@@ -1,6 +1,7 @@
 /* softgpu/ptx/warp_sync.h: what lanes do together, barriers, and functions that are not in the module; see warp.h.
  *
- * The lanes of `mask` have met (sg_meet): for each of them, all that live of its member mask are there. */
+ * The lanes of `mask` have met (sg_meet): for each of them, all that live of its member mask are among the lanes of `met`, which has
+ * those of other activations, too. Operands are of `met`, results of `mask`. */
 #ifndef SG_PTX_WARP_SYNC_H
 #define SG_PTX_WARP_SYNC_H
 
@@ -28,21 +29,41 @@ SG_SHUFFLE(up, i - by, j >= most) SG_SHUFFLE(down, i + by, j <= most) SG_SHUFFLE
     { sg_l32 a = {x}, d; uint32_t p = 0; for (int i = 0; i < SG_WARP; i++) { const int j = from; p |= (uint32_t)(inside) << i; d.u[i] = a.u[(inside) ? j : i]; } *in_range = p; return d.v; }
 SG_SHUFFLE_ALL(up, i - by, j >= 0) SG_SHUFFLE_ALL(down, i + by, j <= 31) SG_SHUFFLE_ALL(bfly, i ^ by, j <= 31) SG_SHUFFLE_ALL(idx, by, j <= 31)
 
+/* ---- lanes that are not there: what is read of them is undefined ---- */
+SG_SLOW sg_v32 sg_absent(const sg_warp_t *w, uint32_t mask, uint32_t met, sg_v32 from, sg_v32 x)
+{
+    const sg_l32 source = {from};
+    uint32_t absent = 0;
+    SG_FOR_LANES (i, mask) absent |= (uint32_t)!(met >> source.u[i] & 1) << i;
+#ifdef SG_CHECKED
+    if (absent) {
+        const uint32_t i = sg_first(absent);
+        char why[160];
+        snprintf(why, sizeof why, "rule warp-mask: shfl.sync: lane %u reads from lane %u, which has not come to it (there are 0x%08x)", i, source.u[i], met);
+        w->services->lane(i, w->place);
+        w->services->fail(SG_ERROR_LAUNCH, why, w->place);
+    }
+#else
+    (void)w;
+#endif
+    return sg_set32(absent, sg_all32(0xdbdbdbdb), x);
+}
+
 /* ---- votes: a group is a lane's members that are here ---- */
 #define SG_VOTE(name, expression) \
-    SG_INLINE uint32_t sg_vote_##name(uint32_t mask, uint32_t p, sg_v32 members) \
-    { sg_l32 m = {members}; uint32_t d = 0; for (int i = 0; i < SG_WARP; i++) { const uint32_t group = m.u[i] & mask, yes = p & group; d |= (uint32_t)(expression) << i; } return d; }
+    SG_INLINE uint32_t sg_vote_##name(uint32_t met, uint32_t p, sg_v32 members) \
+    { sg_l32 m = {members}; uint32_t d = 0; for (int i = 0; i < SG_WARP; i++) { const uint32_t group = m.u[i] & met, yes = p & group; d |= (uint32_t)(expression) << i; } return d; }
 SG_VOTE(all, yes == group) SG_VOTE(any, yes != 0) SG_VOTE(uni, yes == group || yes == 0)
-SG_INLINE sg_v32 sg_vote_ballot(uint32_t mask, uint32_t p, sg_v32 members) { return sg_and_b32(members, sg_all32(p & mask)); }
+SG_INLINE sg_v32 sg_vote_ballot(uint32_t met, uint32_t p, sg_v32 members) { return sg_and_b32(members, sg_all32(p & met)); }
 
 #define SG_MATCH(bits) \
-    SG_INLINE sg_v32 sg_match_any_b##bits(uint32_t mask, sg_v##bits a, sg_v32 members) \
-    { sg_l32 m = {members}, d = {sg_all32(0)}; SG_FOR_LANES (i, mask) d.u[i] = sg_eq_u##bits(a, sg_all##bits(sg_lane##bits(a, i))) & m.u[i] & mask; return d.v; } \
-    SG_INLINE sg_v32 sg_match_all_b##bits(uint32_t mask, sg_v##bits a, sg_v32 members, uint32_t *all) \
+    SG_INLINE sg_v32 sg_match_any_b##bits(uint32_t mask, uint32_t met, sg_v##bits a, sg_v32 members) \
+    { sg_l32 m = {members}, d = {sg_all32(0)}; SG_FOR_LANES (i, mask) d.u[i] = sg_eq_u##bits(a, sg_all##bits(sg_lane##bits(a, i))) & m.u[i] & met; return d.v; } \
+    SG_INLINE sg_v32 sg_match_all_b##bits(uint32_t mask, uint32_t met, sg_v##bits a, sg_v32 members, uint32_t *all) \
     { \
         sg_l32 m = {members}, d = {sg_all32(0)}; uint32_t p = 0; \
         SG_FOR_LANES (i, mask) { \
-            const uint32_t group = m.u[i] & mask, same = sg_eq_u##bits(a, sg_all##bits(sg_lane##bits(a, i))) & group; \
+            const uint32_t group = m.u[i] & met, same = sg_eq_u##bits(a, sg_all##bits(sg_lane##bits(a, i))) & group; \
             p |= (uint32_t)(same == group) << i; d.u[i] = same == group ? m.u[i] : 0; \
         } \
         *all = p; return d.v; \
@@ -50,12 +71,12 @@ SG_INLINE sg_v32 sg_vote_ballot(uint32_t mask, uint32_t p, sg_v32 members) { ret
 SG_MATCH(32) SG_MATCH(64)
 
 #define SG_REDUX(name, first, expression) \
-    SG_INLINE sg_v32 sg_redux_##name(uint32_t mask, sg_v32 x, sg_v32 members) \
+    SG_INLINE sg_v32 sg_redux_##name(uint32_t mask, uint32_t met, sg_v32 x, sg_v32 members) \
     { \
         sg_l32 a = {x}, m = {members}, d = {sg_all32(0)}; \
         for (uint32_t todo = mask; todo;) { \
-            const uint32_t group = m.u[sg_first(todo)] & mask; \
-            uint32_t s = a.u[sg_first(todo)]; \
+            const uint32_t group = m.u[sg_first(todo)] & met; \
+            uint32_t s = a.u[sg_first(group)]; \
             SG_FOR_LANES (i, group & (group - 1)) { const uint32_t y = a.u[i]; s = expression; } \
             SG_FOR_LANES (i, group) d.u[i] = s; \
             todo &= ~group; \
@@ -67,24 +88,33 @@ SG_REDUX(min_u32, 0, s < y ? s : y) SG_REDUX(max_u32, 0, s > y ? s : y) SG_REDUX
 #define SG_REDUX_F32(name) SG_REDUX(name##_f32, 0, sg_lane32(sg_##name##_f32(sg_all32(s), sg_all32(y)), 0))
 SG_REDUX_F32(min) SG_REDUX_F32(max) SG_REDUX_F32(min_nan) SG_REDUX_F32(max_nan)
 
-SG_INLINE sg_v32 sg_elect(uint32_t mask, sg_v32 members, uint32_t *leader)
+SG_INLINE sg_v32 sg_elect(uint32_t mask, uint32_t met, sg_v32 members, uint32_t *leader)
 {
     sg_l32 m = {members}, d = {sg_all32(0)};
     uint32_t p = 0;
-    SG_FOR_LANES (i, mask) { d.u[i] = sg_first(m.u[i] & mask); p |= (uint32_t)(d.u[i] == i) << i; }
+    SG_FOR_LANES (i, mask) { d.u[i] = sg_first(m.u[i] & met); p |= (uint32_t)(d.u[i] == i) << i; }
     *leader = p;
     return d.v;
 }
 // clang-format on
 
 /* ---- barriers of the block ---- */
-/* Of a block; in the window of shared memory. All 0 when no warp waits. */
+#define SG_COPIES_MOST 20
+typedef struct sg_bulk {
+    uint64_t to, from, barrier;
+    uint32_t bytes;
+} sg_bulk_t;
+
+/* Of a block; in the window of shared memory, in 1024 bytes. All 0 when no warp waits. */
 typedef struct sg_barriers {
     struct {
         uint32_t arrived, generation; /* threads, whole warps */
         uint32_t yes, lanes;          /* bar.red: of warps that have not read the result */
     } of[16];
+    uint32_t copy_count;
+    sg_bulk_t copies[SG_COPIES_MOST]; /* to shared memory, put off (warp_mbarrier.h) */
 } sg_barriers_t;
+_Static_assert(sizeof(sg_barriers_t) <= 1024, "translate.c has room for so many");
 
 /* count 0: all warps. */
 SG_SLOW void sg_barrier_arrive(sg_warp_t *w, uint32_t id, uint32_t count)
@@ -92,6 +122,7 @@ SG_SLOW void sg_barrier_arrive(sg_warp_t *w, uint32_t id, uint32_t count)
     sg_barriers_t *b = w->barriers;
     if (id > 15)
         sg_fail(w, SG_ERROR_LAUNCH, "a barrier has a number from 0 to 15");
+    sg_order(w, w->alive, &b->of[id]);
     b->of[id].arrived += SG_WARP;
     if (b->of[id].arrived >= (count ? count : w->warps * SG_WARP)) {
         b->of[id].arrived = 0;
@@ -114,12 +145,20 @@ SG_SLOW void sg_barrier_sync(sg_warp_t *w, uint32_t id, uint32_t count, softgpu_
             sg_fail(w, SG_ERROR_LAUNCH, "a barrier of some warps is never complete");
         w->services->pause();
     }
+    sg_order(w, w->alive, &b->of[id]);
 }
 
 /* How many lanes have the predicate; *lanes: of how many. */
-SG_SLOW uint32_t sg_barrier_red(sg_warp_t *w, uint32_t id, uint32_t count, uint32_t mask, uint32_t p,
-                                uint32_t *lanes, softgpu_place_t place)
+SG_SLOW uint32_t sg_barrier_red(sg_flow_t *flow, uint32_t id, uint32_t count, uint32_t p, uint32_t *lanes,
+                                softgpu_place_t place)
 {
+    sg_warp_t *w = flow->warp;
+    sg_meeting_t *meeting = flow->meeting;
+    const uint32_t mask = flow->met;
+    if (sg_was_led(flow)) {
+        *lanes = meeting->lanes;
+        return meeting->result;
+    }
     sg_barriers_t *b = w->barriers;
     const uint32_t yes = (uint32_t)__builtin_popcount(p & mask), here = (uint32_t)__builtin_popcount(mask);
     if (id > 15)
@@ -132,6 +171,10 @@ SG_SLOW uint32_t sg_barrier_red(sg_warp_t *w, uint32_t id, uint32_t count, uint3
     sg_barrier_sync(w, id, count, place);
     b->of[id].yes -= yes;
     b->of[id].lanes -= here;
+    if (meeting) {
+        meeting->result = result;
+        meeting->lanes = *lanes;
+    }
     return result;
 }
 
@@ -144,8 +187,11 @@ SG_SLOW void sg_copy_async(sg_warp_t *w, uint32_t mask, sg_v64 to, sg_v64 from, 
     sg_aligned(w, mask, to, bytes);
     sg_aligned(w, mask, from, bytes);
     SG_FOR_LANES(i, mask)
-    w->services->copy_async((void *)(uintptr_t)t.u[i], (const void *)(uintptr_t)f.u[i], bytes,
-                            n.u[i] < bytes ? n.u[i] : bytes, place);
+    {
+        SG_LANE(w, i, place);
+        w->services->copy_async((void *)(uintptr_t)t.u[i], (const void *)(uintptr_t)f.u[i], bytes,
+                                n.u[i] < bytes ? n.u[i] : bytes, place);
+    }
 }
 
 /* ---- matrices ---- */
@@ -153,6 +199,8 @@ SG_SLOW void sg_ldmatrix(const sg_warp_t *w, sg_v64 address, uint32_t count, boo
 {
     sg_l64 at = {address};
     sg_aligned(w, count == 4 ? SG_ALL : (1u << 8 * count) - 1, address, 16);
+    for (uint32_t i = 0; i < 16 * count; i++)
+        sg_announce(w, i / 2, at.u[i / 2] + i % 2 * 8, 8, SOFTGPU_READ);
     for (uint32_t m = 0; m < count; m++) {
         sg_l32 d;
         for (uint32_t i = 0; i < SG_WARP; i++) {
@@ -173,6 +221,8 @@ SG_SLOW void sg_stmatrix(const sg_warp_t *w, sg_v64 address, uint32_t count, boo
 {
     sg_l64 at = {address};
     sg_aligned(w, count == 4 ? SG_ALL : (1u << 8 * count) - 1, address, 16);
+    for (uint32_t i = 0; i < 16 * count; i++)
+        sg_announce(w, i / 2, at.u[i / 2] + i % 2 * 8, 8, SOFTGPU_WRITE);
     for (uint32_t m = 0; m < count; m++) {
         sg_l32 a = {in[m]};
         for (uint32_t i = 0; i < SG_WARP; i++)
@@ -351,6 +401,30 @@ SG_SLOW void sg_vprintf(sg_warp_t *w, uint32_t mask, uint8_t *const *arguments)
         memcpy(arguments[0] + 4 * i, &count, 4);
     }
     fflush(stdout);
+}
+
+/* The device's heap is the host's. */
+SG_SLOW void sg_malloc(sg_warp_t *w, uint32_t mask, uint8_t *const *arguments)
+{
+    (void)w;
+    SG_FOR_LANES(i, mask)
+    {
+        uint64_t bytes;
+        memcpy(&bytes, arguments[1] + 8 * i, 8);
+        void *const at = malloc(bytes);
+        memcpy(arguments[0] + 8 * i, &at, 8);
+    }
+}
+
+SG_SLOW void sg_free(sg_warp_t *w, uint32_t mask, uint8_t *const *arguments)
+{
+    (void)w;
+    SG_FOR_LANES(i, mask)
+    {
+        void *at;
+        memcpy(&at, arguments[0] + 8 * i, 8);
+        free(at);
+    }
 }
 
 /* __assertfail(message, file, line, function, bytes of a character) */

@@ -13,4 +13,5 @@
     text sg_jit_warp_float_h, warp_float.h
     text sg_jit_warp_memory_h, warp_memory.h
     text sg_jit_warp_sync_h, warp_sync.h
+    text sg_jit_warp_mbarrier_h, warp_mbarrier.h
     .section .note.GNU-stack, "", %progbits

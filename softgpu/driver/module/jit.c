@@ -31,12 +31,13 @@ extern char **environ;
 
 /* The headers that the C text includes (headers.S). */
 extern const char sg_jit_abi_h[], sg_jit_warp_h[], sg_jit_warp_flow_h[], sg_jit_warp_float_h[],
-    sg_jit_warp_memory_h[], sg_jit_warp_sync_h[];
+    sg_jit_warp_memory_h[], sg_jit_warp_sync_h[], sg_jit_warp_mbarrier_h[];
 static const struct {
     const char *name, *text;
-} headers[] = {{"softgpu/kernel_abi.h", sg_jit_abi_h},  {"warp.h", sg_jit_warp_h},
-               {"warp_flow.h", sg_jit_warp_flow_h},     {"warp_float.h", sg_jit_warp_float_h},
-               {"warp_memory.h", sg_jit_warp_memory_h}, {"warp_sync.h", sg_jit_warp_sync_h}};
+} headers[] = {{"softgpu/kernel_abi.h", sg_jit_abi_h},     {"warp.h", sg_jit_warp_h},
+               {"warp_flow.h", sg_jit_warp_flow_h},        {"warp_float.h", sg_jit_warp_float_h},
+               {"warp_memory.h", sg_jit_warp_memory_h},    {"warp_sync.h", sg_jit_warp_sync_h},
+               {"warp_mbarrier.h", sg_jit_warp_mbarrier_h}};
 enum { HEADERS = sizeof headers / sizeof *headers };
 
 enum { MOST_WORDS = 64, COMMAND_BYTES = 1024, MOST_PTX_BYTES = 1 << 28 };
@@ -342,9 +343,9 @@ static CUresult make_library(const sg_ptx_module_t *module, uint32_t part, char 
     jit_t jit = {.text = NULL};
     const char *compiler = getenv("SOFTGPU_CC");
     CUresult result = translate(module, part, &jit);
-    const int n = snprintf(jit.command, sizeof jit.command,
-                           "%s -std=gnu11 " SG_PTX_CFLAGS " -I. -o kernels.so kernels.c -lm",
-                           compiler && *compiler ? compiler : "cc");
+    const int n = snprintf(
+        jit.command, sizeof jit.command, "%s -std=gnu11 " SG_PTX_CFLAGS "%s -I. -o kernels.so kernels.c -lm",
+        compiler && *compiler ? compiler : "cc", sg_mode_is(SOFTGPU_CHECKED) ? " -DSG_CHECKED" : "");
     char *cache = result ? NULL : find_cache();
     if (!result && (!cache || n >= COMMAND_BYTES)) {
         sg_log(1, "PTX cannot be compiled: there is no folder for it (SOFTGPU_CACHE names one), or "

@@ -137,7 +137,7 @@ CUresult sg_function_mode(CUfunction f, bool cooperative, softgpu_mode_t *mode)
     *mode = setting.mode == SOFTGPU_CHECKED ? SOFTGPU_CHECKED : SOFTGPU_SIMT;
     if (!atomic_load(&f->run[*mode]))
         SG_TRY(sg_module_open(f->module, *mode));
-    if (*mode == SOFTGPU_SIMT)
-        SG_TRY(sg_function_compile(f));
+    if (!atomic_load(&f->run[*mode]))
+        SG_TRY(sg_function_compile(f, *mode));
     return f->run[*mode] ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }

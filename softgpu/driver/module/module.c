@@ -57,20 +57,21 @@ static CUresult fill(sg_module_t *m)
     return CUDA_SUCCESS;
 }
 
-/* One library, with what runs in SIMT mode: none beside it is looked for. */
+/* One library, for one of the two modes: none beside it is looked for. */
 static CUresult compile(sg_module_t *m, const char *ptx, size_t bytes)
 {
     SG_TRY(sg_jit_open(ptx, bytes, &m->ptx_target, &m->parts, &m->library));
-    m->table[SOFTGPU_FAST] = m->table[SOFTGPU_SIMT] = sg_library_open(m->library, false);
+    const softgpu_mode_t mode = sg_mode_is(SOFTGPU_CHECKED) ? SOFTGPU_CHECKED : SOFTGPU_SIMT;
+    m->table[SOFTGPU_FAST] = m->table[mode] = sg_library_open(m->library, false);
     return m->table[SOFTGPU_FAST] ? CUDA_SUCCESS : CUDA_ERROR_INVALID_PTX;
 }
 
-CUresult sg_function_compile(CUfunction f)
+CUresult sg_function_compile(CUfunction f, softgpu_mode_t mode)
 {
     sg_module_t *m = f->module;
     char *path = NULL;
     pthread_mutex_lock(&sg_libraries_lock);
-    const bool there = !m->parts || atomic_load(&f->run[SOFTGPU_SIMT]);
+    const bool there = !m->parts || atomic_load(&f->run[mode]);
     CUresult result = there ? CUDA_SUCCESS : sg_jit_kernel(m->parts, f->kernel->name, &path);
     const softgpu_kernel_table_t *table = path ? sg_library_open(path, false) : NULL;
     if (path && !table)
@@ -78,7 +79,7 @@ CUresult sg_function_compile(CUfunction f)
     if (table)
         result = sg_variables_attach(m, &table);
     if (table && !result)
-        atomic_store(&f->run[SOFTGPU_SIMT], table->kernels[0]->run[SOFTGPU_SIMT]);
+        atomic_store(&f->run[mode], table->kernels[0]->run[mode]);
     pthread_mutex_unlock(&sg_libraries_lock);
     free(path);
     return result;

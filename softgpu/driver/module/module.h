@@ -39,8 +39,8 @@ struct sg_module {
 extern pthread_mutex_t sg_libraries_lock;
 
 /* ---- module.c ---- */
-/* Makes the function's code for SIMT mode from its module's parts, if that has not been done. */
-CUresult sg_function_compile(CUfunction f);
+/* Makes the function's code for SIMT or checked mode from its module's parts, if that has not been done. */
+CUresult sg_function_compile(CUfunction f, softgpu_mode_t mode);
 
 /* ---- library.c ---- */
 /* The file that an image in memory belongs to; false if it is in none. */
@@ -76,7 +76,7 @@ char *sg_jit_read(const char *path);
 CUresult sg_jit_refuse(const char *ptx, size_t bytes);
 /* Whether it can be read and translated. */
 CUresult sg_jit_check(const char *ptx, size_t bytes);
-/* The kernel library made of it, whose `target` is as in sm_80, for SIMT mode, compiled unless it has been before: *path, the caller's. *parts, the caller's: what its kernels
+/* The kernel library made of it, whose `target` is as in sm_80, for SIMT mode, or for checked mode if all have to run in that, compiled unless it has been before: *path, the caller's. *parts, the caller's: what its kernels
  * are made of when they are launched; NULL: the library has them. What is wrong is in the log. */
 CUresult sg_jit_open(const char *ptx, size_t bytes, uint32_t *target, sg_ptx_module_t **parts, char **path);
 /* The library of one of those kernels. */

@@ -37,7 +37,8 @@ static char *short_name(const char *mangled)
 
 static void take_symbol(sg_symbols_t *s, const ElfW(Sym) * symbol, const char *name)
 {
-    if (!strcmp(name, "_ZN7softgpu4selfE") || !strcmp(name, "_ZN7softgpu14current_launchE"))
+    if (!strcmp(name, "softgpu_shared_window") || !strcmp(name, "_ZN7softgpu4selfE") ||
+        !strcmp(name, "_ZN7softgpu14current_launchE"))
         return;
     if (!symbol->st_size) {
         s->dynamic = symbol->st_value;

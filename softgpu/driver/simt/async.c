@@ -25,6 +25,7 @@ void sg_async_copy(void *to, const void *from, uint32_t bytes, uint32_t from_byt
                                               .bytes = bytes,
                                               .from_bytes = from_bytes < bytes ? from_bytes : bytes,
                                               .group = f->groups,
+                                              .lane = sg_run.lane,
                                               .place = place};
 }
 
@@ -45,6 +46,8 @@ void sg_async_wait(uint32_t pending)
             f->async[kept++] = *a;
             continue;
         }
+        sg_run.lane = a->lane;
+        sg_run.place = a->place;
         sg_check_access(a->from, a->from_bytes, SOFTGPU_READ, NULL);
         sg_check_access(a->to, a->bytes, SOFTGPU_WRITE, NULL);
         memcpy(a->to, a->from, a->from_bytes);

@@ -128,6 +128,19 @@ static void pause_fiber(void)
     leave(self);
 }
 
+/* ---- threads of the program ---- */
+
+uint32_t sg_run_threads(void)
+{
+    const uint32_t *dim = sg_run.launch_copy.block;
+    return dim[0] * dim[1] * dim[2];
+}
+
+uint32_t sg_run_thread(void)
+{
+    return sg_run.warps ? sg_run.fiber->index * SG_WARP + sg_run.lane : sg_run.fiber->index;
+}
+
 /* ---- failing ---- */
 
 static void describe(char *out, size_t bytes, const sg_block_t *b, const sg_fiber_t *f)
@@ -139,9 +152,17 @@ static void describe(char *out, size_t bytes, const sg_block_t *b, const sg_fibe
     if (b && (size_t)at < bytes)
         at += snprintf(out + at, bytes - (size_t)at, ", block (%u,%u,%u)", (unsigned)(n % g[0]),
                        (unsigned)(n / g[0] % g[1]), (unsigned)(n / g[0] / g[1]));
-    if (f && (size_t)at < bytes)
+    if (!f || (size_t)at >= bytes)
+        return;
+    const uint32_t *dim = sg_run.launch_copy.block, i = f == sg_run.fiber ? sg_run_thread() : 0;
+    if (!sg_run.warps)
         snprintf(out + at, bytes - (size_t)at, ", thread (%u,%u,%u)", f->thread.thread[0],
                  f->thread.thread[1], f->thread.thread[2]);
+    else if (sg_run.checked)
+        snprintf(out + at, bytes - (size_t)at, ", thread (%u,%u,%u)", i % dim[0], i / dim[0] % dim[1],
+                 i / dim[0] / dim[1]);
+    else
+        snprintf(out + at, bytes - (size_t)at, ", warp %u", f->index);
 }
 
 void sg_run_describe(char *out, size_t bytes)
@@ -506,6 +527,7 @@ static void run_blocks(const softgpu_launch_t *launch, uint64_t first, uint64_t 
     sg_run.launch = launch;
     sg_run.entry = entry;
     *entry->launch = launch;
+    sg_coroutines_begin();
     if (launch->cooperative) {
         take_turns();
         free_all();
@@ -515,6 +537,13 @@ static void run_blocks(const softgpu_launch_t *launch, uint64_t first, uint64_t 
     sg_run.block = NULL;
     sg_run.entry = NULL;
     sg_run.launch = NULL;
+}
+
+static void run_warps(const softgpu_launch_t *launch, uint64_t first, uint64_t count,
+                      const softgpu_entry_t *entry)
+{
+    sg_run.warps = true;
+    run_blocks(launch, first, count, entry);
 }
 
 static void fail(int error, const char *why, softgpu_place_t place)
@@ -533,4 +562,13 @@ const softgpu_services_t sg_services = {.run_blocks = run_blocks,
                                         .wait_async = sg_async_wait,
                                         .fail = fail,
                                         .read_tensor_map = sg_tensor_map_read,
-                                        .access = sg_check_access};
+                                        .access = sg_check_access,
+                                        .coroutine = sg_coroutine,
+                                        .resume = sg_coroutine_resume,
+                                        .yield = sg_coroutine_yield,
+                                        .end = sg_coroutine_end,
+                                        .is_stack = sg_coroutine_is_stack,
+                                        .run_warps = run_warps,
+                                        .lane = sg_check_lane,
+                                        .met = sg_check_met,
+                                        .order = sg_check_order};

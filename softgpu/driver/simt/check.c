@@ -78,8 +78,26 @@ void sg_check_report(int rule, CUresult error, const void *pc, const char *forma
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     describe_place(pc, place, sizeof place);
-    sg_run_fail(error, (softgpu_place_t){NULL, 0}, "rule %s: %s%s", sg_rule_name((sg_rule_t)rule), text,
-                place);
+    sg_run_fail(error, pc ? (softgpu_place_t){NULL, 0} : sg_run.place, "rule %s: %s%s",
+                sg_rule_name((sg_rule_t)rule), text, place);
+}
+
+void sg_check_lane(uint32_t lane, softgpu_place_t place)
+{
+    sg_run.lane = lane;
+    sg_run.place = place;
+}
+
+void sg_check_met(uint32_t lanes)
+{
+    sg_check_settle();
+    sg_check_group(sg_run.block, sg_run.fiber->index, lanes);
+}
+
+void sg_check_order(const void *at)
+{
+    sg_check_settle();
+    sg_check_sync(at, true, true);
 }
 
 static bool writes(softgpu_access_t how)
@@ -332,7 +350,8 @@ void sg_check_access(const void *where, size_t bytes, softgpu_access_t how, cons
     const sg_fiber_t *f = sg_run.fiber;
     struct sg_check *c = sg_run.check;
     const char *at = where;
-    if (!f || !sg_run.checked || !bytes || (size_t)(at - f->stack) < SG_FIBER_STACK_BYTES)
+    if (!f || !sg_run.checked || !bytes || (size_t)(at - f->stack) < SG_FIBER_STACK_BYTES ||
+        (sg_run.warps && sg_coroutine_is_stack(at)))
         return;
     sg_check_settle();
     if (c->entry != sg_run.entry)
@@ -342,11 +361,11 @@ void sg_check_access(const void *where, size_t bytes, softgpu_access_t how, cons
     if (!structure && (bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16) && (uintptr_t)at % bytes) {
         char place[600];
         describe_place(pc, place, sizeof place);
-        sg_run_fail(CUDA_ERROR_MISALIGNED_ADDRESS, (softgpu_place_t){NULL, 0}, "%s %zu bytes at %p%s",
-                    verb(how), bytes, where, place);
+        sg_run_fail(CUDA_ERROR_MISALIGNED_ADDRESS, sg_run.place, "%s %zu bytes at %p%s", verb(how), bytes,
+                    where, place);
         return;
     }
-    if (how == SOFTGPU_VOLATILE_READ)
+    if (how == SOFTGPU_VOLATILE_READ && !sg_run.warps)
         sg_services.pause(); /* perhaps in a loop that waits */
     if (how != SOFTGPU_READ && how != SOFTGPU_WRITE)
         sg_check_sync(where, reads(how), writes(how));

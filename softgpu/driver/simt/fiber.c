@@ -89,3 +89,121 @@ char *sg_stack(uint32_t index)
     }
     return warps[warp] + index % SG_WARP * SG_FIBER_STACK_BYTES;
 }
+
+/* ---- coroutines ---- */
+
+enum { AT_ONCE = 64, CHUNKS = 256 };
+
+struct sg_coroutine {
+    _Alignas(16) char own[SOFTGPU_COROUTINE_BYTES]; /* its handle */
+    sg_context_t context, resumer;
+    char *stack;
+    void (*main)(void *coroutine);
+    struct sg_coroutine *next; /* of those that can be had */
+};
+
+/* This worker's, kept for ever. Stacks lie by chunks, each with a page below it that nobody may touch. */
+static _Thread_local struct {
+    struct sg_coroutine *chunk[CHUNKS], *unused, *fresh;
+    char *stacks[CHUNKS];
+    uint32_t chunk_count;
+    size_t guard;
+} coroutines;
+
+static bool more_coroutines(void)
+{
+    const uint32_t n = coroutines.chunk_count;
+    coroutines.guard = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t bytes = SG_COROUTINE_STACK_BYTES + coroutines.guard;
+    struct sg_coroutine *made = n < CHUNKS ? calloc(AT_ONCE, sizeof *made) : NULL;
+    char *p = made ? mmap(NULL, AT_ONCE * bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+                   : MAP_FAILED;
+    if (p == MAP_FAILED) {
+        free(made);
+        return false;
+    }
+    for (uint32_t i = 0; i < AT_ONCE; i++) {
+        made[i].stack = p + i * bytes + coroutines.guard;
+        mprotect(p + i * bytes, coroutines.guard, PROT_NONE);
+    }
+    coroutines.chunk[n] = made;
+    coroutines.stacks[n] = p;
+    coroutines.chunk_count = n + 1;
+    return true;
+}
+
+void sg_coroutines_begin(void)
+{
+    coroutines.unused = NULL;
+    for (uint32_t n = coroutines.chunk_count; n-- > 0;)
+        for (uint32_t i = AT_ONCE; i-- > 0;) {
+            coroutines.chunk[n][i].next = coroutines.unused;
+            coroutines.unused = &coroutines.chunk[n][i];
+        }
+}
+
+static void coroutine_main(void)
+{
+    struct sg_coroutine *c = coroutines.fresh;
+    c->main(c->own);
+}
+
+void *sg_coroutine(void (*main)(void *coroutine))
+{
+    if (!coroutines.unused) {
+        if (!more_coroutines())
+            return NULL;
+        const uint32_t n = coroutines.chunk_count - 1;
+        for (uint32_t i = AT_ONCE; i-- > 0;)
+            sg_coroutine_end(coroutines.chunk[n][i].own);
+    }
+    struct sg_coroutine *c = coroutines.unused;
+    coroutines.unused = c->next;
+    c->main = main;
+    sg_context_make(&c->context, c->stack, SG_COROUTINE_STACK_BYTES, coroutine_main);
+    return c->own;
+}
+
+void sg_coroutine_resume(void *coroutine)
+{
+    struct sg_coroutine *c = coroutine;
+    coroutines.fresh = c; /* only looked at when it begins */
+    sg_context_switch(&c->resumer, &c->context);
+}
+
+void sg_coroutine_yield(void *coroutine)
+{
+    struct sg_coroutine *c = coroutine;
+    sg_context_switch(&c->context, &c->resumer);
+}
+
+void sg_coroutine_end(void *coroutine)
+{
+    struct sg_coroutine *c = coroutine;
+    c->next = coroutines.unused;
+    coroutines.unused = c;
+}
+
+/* Where in its stack; SIZE_MAX: not in one. Guards count as what is above them. */
+static size_t place_in_stack(const void *at)
+{
+    const size_t bytes = SG_COROUTINE_STACK_BYTES + coroutines.guard;
+    for (uint32_t n = 0; n < coroutines.chunk_count; n++) {
+        const size_t offset = (size_t)((const char *)at - coroutines.stacks[n]);
+        if (offset < AT_ONCE * bytes)
+            return offset % bytes;
+    }
+    return SIZE_MAX;
+}
+
+int sg_coroutine_is_stack(const void *at)
+{
+    const size_t place = place_in_stack(at);
+    return place != SIZE_MAX && place >= coroutines.guard;
+}
+
+bool sg_coroutine_overflowed(const void *at)
+{
+    return place_in_stack(at) < coroutines.guard;
+}

@@ -125,11 +125,11 @@ void sg_check_block_begin(sg_block_t *b)
     if (!c || !pending)
         return;
     c->serial = ++serials;
-    c->threads = b->threads;
+    c->threads = sg_run_threads();
     c->epoch = 1;
     c->everybody = false;
-    memset(c->lanes, 0, b->threads * sizeof *c->lanes);
-    for (uint32_t i = 0; i < b->threads; i++)
+    memset(c->lanes, 0, c->threads * sizeof *c->lanes);
+    for (uint32_t i = 0; i < c->threads; i++)
         c->clock[i] = 1;
     forget_slots(c);
     pending->at = NULL;
@@ -243,7 +243,7 @@ void sg_check_sync(const void *at, bool acquire, bool release)
     sync_slot_t *slot = c && know_everybody(c) ? slot_of(c, (uintptr_t)at) : NULL;
     if (!slot)
         return;
-    const uint32_t t = sg_run.fiber->index;
+    const uint32_t t = sg_run_thread();
     if (acquire)
         learn(row_of(c, t), slot->clocks, c->threads);
     if (release) {
@@ -381,7 +381,7 @@ void sg_check_shared(size_t offset, size_t bytes, softgpu_access_t how, const vo
                        .pc = pc,
                        .name = name,
                        .bytes = bytes,
-                       .thread = sg_run.fiber->index,
+                       .thread = sg_run_thread(),
                        .reads = how != SOFTGPU_WRITE && how != SOFTGPU_VOLATILE_WRITE,
                        .writes = how != SOFTGPU_READ && how != SOFTGPU_VOLATILE_READ,
                        .sync = how != SOFTGPU_READ && how != SOFTGPU_WRITE};

@@ -92,7 +92,11 @@ void sg_watch_unchecked(const sg_op_t *op);
 /* ---- check.c ---- */
 void sg_check_begin(const sg_op_t *op); /* of a run in checked mode */
 void sg_check_access(const void *at, size_t bytes, softgpu_access_t how, const void *pc);
-/* Ends the launch, unless the rule is off. */
+/* Of warps (softgpu_services_t). */
+void sg_check_lane(uint32_t lane, softgpu_place_t place);
+void sg_check_met(uint32_t lanes);
+void sg_check_order(const void *at);
+/* Ends the launch, unless the rule is off. `pc` NULL: the place is that of the lane. */
 void sg_check_report(int rule, CUresult error, const void *pc, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 

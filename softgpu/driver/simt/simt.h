@@ -3,6 +3,7 @@
  * Glossary
  *   fiber     a CUDA thread: a stack, and what it waits for
  *   context   where a fiber, or the worker itself, goes on (fiber.c)
+ *   coroutine what a fiber runs on another stack: functions of PTX (fiber.c)
  *   block     a CUDA block under way: its fibers and barriers (block.c)
  *   group     lanes of a warp that have come to one operation with one mask (warp.c)
  *   run       one call of a kernel library's `run`: some blocks, one after the other; of a cooperative launch all
@@ -27,9 +28,10 @@
 
 #include "softgpu/driver/stream/streams.h"
 
-#define SG_FIBER_STACK_BYTES ((size_t)256 << 10)
-#define SG_MAX_THREADS       1024u
-#define SG_WARP              32u
+#define SG_FIBER_STACK_BYTES     ((size_t)256 << 10)
+#define SG_COROUTINE_STACK_BYTES ((size_t)1 << 20)
+#define SG_MAX_THREADS           1024u
+#define SG_WARP                  32u
 
 /* fault.c has the library's thread-local storage in the static block anyway. */
 #define SG_FAST_TLS __attribute__((tls_model("initial-exec")))
@@ -52,6 +54,17 @@ void sg_context_switch(sg_context_t *from, sg_context_t *to);
 /* Stack `index` of this worker; kept for ever. NULL: out of memory. */
 char *sg_stack(uint32_t index);
 
+/* Coroutines (softgpu_services_t): of the fiber that runs. */
+void *sg_coroutine(void (*main)(void *coroutine));
+void sg_coroutine_resume(void *coroutine);
+void sg_coroutine_yield(void *coroutine);
+void sg_coroutine_end(void *coroutine);
+int sg_coroutine_is_stack(const void *at);
+/* Whether a fault there is that of a stack that has run out. */
+bool sg_coroutine_overflowed(const void *at);
+/* A run begins: none is in use. */
+void sg_coroutines_begin(void);
+
 /* ---- fibers and blocks ---- */
 typedef enum sg_wait {
     SG_RUNS,    /* or can run */
@@ -67,7 +80,7 @@ typedef struct sg_async {
     void *to;
     const void *from;
     uint32_t bytes, from_bytes;
-    uint32_t group;
+    uint32_t group, lane;
     softgpu_place_t place;
 } sg_async_t;
 
@@ -118,7 +131,10 @@ typedef struct sg_run {
     sg_context_t worker;
     bool failed;
     bool checked;
-    uint64_t blocks; /* of a cooperative launch: all */
+    bool warps;            /* fibers are warps */
+    uint32_t lane;         /* in checked mode: of which the next access is, */
+    softgpu_place_t place; /* and where */
+    uint64_t blocks;       /* of a cooperative launch: all */
     sg_block_t *all;
     struct sg_check *check; /* checked mode: of the launch */
 } sg_run_t;
@@ -129,6 +145,10 @@ extern const softgpu_services_t sg_services;
 /* block.c */
 /* The thread-local storage of the kernel library that runs, which holds its shared variables. */
 void sg_run_shared_area(char **at, size_t *bytes);
+/* The program's threads of a block: fibers, or lanes of warps. */
+uint32_t sg_run_threads(void);
+/* The one that runs. */
+uint32_t sg_run_thread(void);
 /* Makes the running fiber wait until somebody sets it free with sg_fiber_ready. */
 void sg_fiber_wait(sg_wait_t what, softgpu_place_t place);
 void sg_fiber_ready(sg_block_t *b, sg_fiber_t *f);

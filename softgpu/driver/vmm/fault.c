@@ -115,8 +115,12 @@ static void say_fault(const sg_op_t *op)
     char who[256];
     if (op->kind == SG_OP_KERNEL) {
         sg_run_describe(who, sizeof who);
-        sg_set_sticky(CUDA_ERROR_ILLEGAL_ADDRESS, "%s accessed %p, which is not accessible memory", who,
-                      guard.address);
+        if (sg_coroutine_overflowed(guard.address))
+            sg_set_sticky(CUDA_ERROR_HARDWARE_STACK_ERROR, "%s: a stack of %zu KiB has run out", who,
+                          SG_COROUTINE_STACK_BYTES >> 10);
+        else
+            sg_set_sticky(CUDA_ERROR_ILLEGAL_ADDRESS, "%s accessed %p, which is not accessible memory", who,
+                          guard.address);
         return;
     }
     sg_set_sticky(CUDA_ERROR_ILLEGAL_ADDRESS, "%s accessed %p, which is not accessible memory",

@@ -34,6 +34,8 @@ extern "C" {
 /* Room for dynamic shared memory that a kernel library has for each thread, if a kernel of it asks for any. */
 #define SOFTGPU_DYNAMIC_SHARED_BYTES 232448
 
+enum { SOFTGPU_COROUTINE_BYTES = 256 };
+
 /* How a kernel's threads are executed. */
 typedef enum softgpu_mode {
     SOFTGPU_FAST = 0,    /* one thread per block; only kernels marked BLOCK_SIZE_INDEPENDENT */
@@ -121,6 +123,21 @@ typedef struct softgpu_services {
     int (*read_tensor_map)(const void *map, softgpu_tensor_t *out);
     /* Checked mode: about to access memory; `pc`: where. */
     void (*access)(const void *at, size_t bytes, softgpu_access_t how, const void *pc);
+    /* Coroutines of a thread, each on a stack of its own; whoever has one resumes it, and goes on when it yields. A handle leads to
+     * SOFTGPU_COROUTINE_BYTES, which are the caller's. They end with the block, if not before. NULL: out of memory. */
+    void *(*coroutine)(void (*main)(void *coroutine)); /* which must not return */
+    void (*resume)(void *coroutine);
+    void (*yield)(void *coroutine);
+    void (*end)(void *coroutine);
+    int (*is_stack)(const void *at); /* of a coroutine */
+    /* As run_blocks, where a thread of the launch is a warp of the program's: lane l of thread t is thread 32 t + l. */
+    void (*run_warps)(const softgpu_launch_t *launch, uint64_t first, uint64_t count,
+                      const softgpu_entry_t *entry);
+    /* Checked mode, of warps: which lane what is said next is about; these lanes have met; the lane has passed a point `at` which orders
+     * it with those that pass it before and after. */
+    void (*lane)(uint32_t lane, softgpu_place_t place);
+    void (*met)(uint32_t lanes);
+    void (*order)(const void *at);
 } softgpu_services_t;
 
 /* One launch, as the workers see it. `params` is the argument block, each argument at its offset (softgpu_param_t): the

@@ -16,6 +16,7 @@ enum { NOBODY = 0xdb };
 struct shuffled {
     alignas(16) unsigned char value[16];
     uint32_t bytes, source;
+    softgpu_place_t place;
 };
 
 SOFTGPU_UNSEEN void combine_shuffle(uint32_t lanes, void *const lane[32])
@@ -27,6 +28,12 @@ SOFTGPU_UNSEEN void combine_shuffle(uint32_t lanes, void *const lane[32])
         else
             __builtin_memset(values[i], NOBODY, 16);
     }
+#ifdef __SOFTGPU_CHECKED__
+    for (uint32_t i = 0; i < 32; i++)
+        if (lanes >> i & 1 && !(lanes >> ((shuffled *)lane[i])->source & 1))
+            services->fail(719, "rule warp-mask: a shuffle reads from a lane that has not come to it",
+                           ((shuffled *)lane[i])->place);
+#endif
     for (uint32_t i = 0; i < 32; i++)
         if (lanes >> i & 1)
             __builtin_memcpy(((shuffled *)lane[i])->value, values[((shuffled *)lane[i])->source], 16);
@@ -55,6 +62,7 @@ template <typename T> SOFTGPU_UNSEEN T shuffle(unsigned mask, T v, uint32_t sour
     __builtin_memcpy(s.value, &v, sizeof v);
     s.bytes = sizeof v;
     s.source = source & 31;
+    s.place = place;
     services->collect(&shuffle_op, mask, &s, place);
     __builtin_memcpy(&v, s.value, sizeof v);
     return v;

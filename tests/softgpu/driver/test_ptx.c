@@ -305,6 +305,37 @@ static void what_is_linked_twice_is_refused(void **state)
     OK(cuLinkDestroy(link));
 }
 
+/* A function that calls itself without end; with an operation of the warp in it, each call has a stack, and without none. */
+#define ENDLESS(name, operation)                                                                             \
+    ".func (.param .b32 out) " name "_f(.param .b32 in)\n{\n.reg .pred %p<2>; .reg .b32 %r<9>;\n"            \
+    "ld.param.u32 %r1, [in]; add.u32 %r2, %r1, 1; " operation                                                \
+    "{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r2; call (b), " name                                 \
+    "_f, (a); ld.param.b32 %r3, [b]; }\n"                                                                    \
+    "add.u32 %r3, %r3, %r1; st.param.b32 [out], %r3; ret;\n}\n"                                              \
+    ".visible .entry " name "()\n{\n.reg .b32 %r<9>; mov.u32 %r1, %tid.x;\n"                                 \
+    "{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call (b), " name                                 \
+    "_f, (a); ld.param.b32 %r2, [b]; }\nret;\n}\n"
+
+static void a_stack_that_runs_out_ends_the_launch(void **state)
+{
+    static const char *const names[] = {"endless", "endless_and_waiting"};
+    static const CUresult errors[] = {CUDA_ERROR_HARDWARE_STACK_ERROR, CUDA_ERROR_OUT_OF_MEMORY};
+    static const char ptx[] =
+        HEAD ENDLESS("endless", "") ENDLESS("endless_and_waiting", "bar.warp.sync 0xffffffff;\n");
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        CUmodule module;
+        CUfunction f;
+        CUcontext context;
+        OK(cuCtxCreate_v4(&context, NULL, 0, 0));
+        OK(cuModuleLoadData(&module, ptx));
+        OK(cuModuleGetFunction(&f, module, names[i]));
+        OK(cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, 0, NULL, NULL, NULL));
+        assert_int_equal(cuCtxSynchronize(), errors[i]);
+        cuCtxDestroy(context);
+    }
+}
+
 static void a_function_that_is_not_there_is_not_found(void **state)
 {
     CUmodule module;
@@ -329,6 +360,7 @@ int main(void)
         cmocka_unit_test(texts_are_linked_to_one_module),
         cmocka_unit_test(what_is_linked_twice_is_refused),
         cmocka_unit_test(a_function_that_is_not_there_is_not_found),
+        cmocka_unit_test(a_stack_that_runs_out_ends_the_launch),
     };
     static char folder[] = "/tmp/softgpu-ptx-XXXXXX";
     if (!mkdtemp(folder))

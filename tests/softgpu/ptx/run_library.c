@@ -82,7 +82,7 @@ const softgpu_kernel_t *ptx_kernel(const softgpu_kernel_table_t *table, const ch
 }
 
 /* ---- running ---- */
-enum { STACK = 256 << 10, MOST = 1024 };
+enum { STACK = 256 << 10, COROUTINE_STACK = 1 << 20, MOST = 1024 };
 typedef struct fiber {
     ucontext_t context;
     softgpu_thread_t thread;
@@ -227,13 +227,87 @@ static void fail_service(int error, const char *why, softgpu_place_t place)
     fail_run(error, why);
 }
 
-static const softgpu_services_t services = {.run_blocks = run_blocks,
+/* ---- coroutines ---- */
+typedef struct coroutine {
+    _Alignas(16) char own[SOFTGPU_COROUTINE_BYTES];
+    ucontext_t context, resumer;
+    void (*main)(void *coroutine);
+    char *stack;
+    struct coroutine *next;
+} coroutine_t;
+static coroutine_t *unused, *begun, *coroutines[4096];
+static uint32_t coroutine_count;
+
+static void coroutine_main(void)
+{
+    begun->main(begun);
+}
+
+__attribute__((noinline)) static coroutine_t *new_coroutine(void)
+{
+    if (coroutine_count == sizeof coroutines / sizeof *coroutines)
+        return NULL;
+    coroutine_t *c = calloc(1, sizeof *c);
+    c->stack = aligned_alloc(64, COROUTINE_STACK);
+    coroutines[coroutine_count++] = c;
+    return c;
+}
+
+static void *coroutine(void (*main)(void *coroutine))
+{
+    coroutine_t *c = unused ? unused : new_coroutine();
+    if (!c)
+        return NULL;
+    if (c == unused)
+        unused = c->next;
+    c->main = main;
+    getcontext(&c->context);
+    c->context.uc_stack.ss_sp = c->stack;
+    c->context.uc_stack.ss_size = COROUTINE_STACK;
+    c->context.uc_link = NULL;
+    makecontext(&c->context, coroutine_main, 0);
+    return c;
+}
+
+static void resume_coroutine(void *coroutine)
+{
+    coroutine_t *c = begun = coroutine;
+    swapcontext(&c->resumer, &c->context);
+}
+
+static void yield(void *coroutine)
+{
+    coroutine_t *c = coroutine;
+    swapcontext(&c->context, &c->resumer);
+}
+
+static void end_coroutine(void *coroutine)
+{
+    coroutine_t *c = coroutine;
+    c->next = unused;
+    unused = c;
+}
+
+static int is_stack(const void *at)
+{
+    for (uint32_t i = 0; i < coroutine_count; i++)
+        if ((size_t)((const char *)at - coroutines[i]->stack) < COROUTINE_STACK)
+            return 1;
+    return 0;
+}
+
+static const softgpu_services_t services = {.run_warps = run_blocks,
                                             .barrier = barrier,
                                             .pause = next_fiber,
                                             .copy_async = copy_async,
                                             .commit_async = nothing,
                                             .wait_async = wait_async,
-                                            .fail = fail_service};
+                                            .fail = fail_service,
+                                            .coroutine = coroutine,
+                                            .resume = resume_coroutine,
+                                            .yield = yield,
+                                            .end = end_coroutine,
+                                            .is_stack = is_stack};
 
 bool ptx_run(const softgpu_kernel_t *kernel, ptx_run_t *run)
 {

@@ -25,6 +25,7 @@ static void head_is_read(void **state)
     ptx_refused(".version 8\n", "a version is expected");
     ptx_refused(".version 8.4\n.entry f() {}", ".target is expected");
     ptx_refused(".version 8.4\n.target gfx90a\n", "line 2: a target is expected");
+    ptx_refused(PTX_HEAD ".func f();\n.func f() .noreturn { trap; }\n", "'f' was declared without .noreturn");
     ptx_refused(".version 8.4\n.target sm_80\n.address_size 32\n", "addresses of 64 bits only");
     ptx_refused(PTX_HEAD ".global .texref t;", "no variables of this type");
     ptx_refused(PTX_HEAD "nonsense", "line 4: no such directive here: 'nonsense'");

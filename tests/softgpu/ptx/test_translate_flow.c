@@ -84,6 +84,48 @@ static const char module[] = PTX_HEAD
                        "proto: .callprototype (.param .b32 _) _ (.param .b32 _);\ncall (b), %a6, (a), proto; ld.param.b32 %r9, [b]; }")
     KERNEL("exits", "{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call (b), leaves, (a); ld.param.b32 %r9, [b]; }\n"
                     "bar.warp.sync 0xffffffff;")
+    /* Functions in which lanes wait for lanes that are not in the same call. */
+    ".func (.param .b32 out) exchange(.param .b32 in)\n{\n.reg .pred %p<3>; .reg .b32 %r<9>;\n"
+    "ld.param.b32 %r1, [in]; setp.ne.u32 %p0, %r1, 0; vote.sync.ballot.b32 %r2, %p0, 0xffffffff; redux.sync.add.u32 %r3, %r1, 0xffffffff;\n"
+    "shfl.sync.bfly.b32 %r4, %r1, 1, 31, 0xffffffff; match.any.sync.b32 %r5, %r1, 0xffffffff; popc.b32 %r5, %r5;\n"
+    "add.u32 %r2, %r2, %r3; mad.lo.u32 %r2, %r4, 3, %r2; mad.lo.u32 %r2, %r5, 1000, %r2; st.param.b32 [out], %r2; ret;\n}\n"
+    KERNEL("sides", "setp.lt.u32 %p0, %r1, 16; @%p0 bra low;\n"
+                    "{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call (b), exchange, (a); ld.param.b32 %r9, [b]; } bra met;\n"
+                    "low: shl.b32 %r2, %r1, 1; { .param .b32 a; .param .b32 b; st.param.b32 [a], %r2; call (b), exchange, (a); ld.param.b32 %r9, [b]; }\n"
+                    "met: activemask.b32 %r4; popc.b32 %r5, %r4; mad.lo.u32 %r9, %r5, 100000, %r9;")
+    /* in a loop, and from within another function */
+    ".func (.param .b32 out) deeper(.param .b32 in)\n{\n.reg .b32 %r<9>;\n"
+    "ld.param.b32 %r1, [in]; { .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call (b), exchange, (a); ld.param.b32 %r2, [b]; } st.param.b32 [out], %r2; ret;\n}\n"
+    KERNEL("rounds", "mov.u32 %r2, 0; and.b32 %r6, %r1, 1; setp.eq.u32 %p0, %r6, 1;\n"
+                     "again: add.u32 %r3, %r1, %r2; @%p0 bra odd;\n"
+                     "{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r3; call (b), deeper, (a); ld.param.b32 %r4, [b]; } bra met;\n"
+                     "odd: { .param .b32 a; .param .b32 b; st.param.b32 [a], %r3; call (b), exchange, (a); ld.param.b32 %r4, [b]; }\n"
+                     "met: add.u32 %r9, %r9, %r4; add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 50; @%p1 bra again;")
+    ".func (.param .b32 out) meet(.param .b32 in)\n{\n.reg .b32 %r<9>;\n"
+    "ld.param.b32 %r1, [in]; bar.warp.sync 0xffffffff; add.u32 %r1, %r1, 7; st.param.b32 [out], %r1; ret;\n}\n"
+    KERNEL("outside", "and.b32 %r6, %r1, 1; setp.eq.u32 %p0, %r6, 1; @%p0 bra odd; bar.warp.sync 0xffffffff; mov.u32 %r9, 5; bra met;\n"
+                      "odd: { .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call (b), meet, (a); ld.param.b32 %r9, [b]; } met:")
+    KERNEL("guarded", "and.b32 %r6, %r1, 1; setp.eq.u32 %p0, %r6, 1; mov.u32 %r9, 5; @%p0 call (%r9), meet, (%r1); @!%p0 bar.warp.sync 0xffffffff;\n"
+                      "activemask.b32 %r4; popc.b32 %r5, %r4; mad.lo.u32 %r9, %r5, 100, %r9;")
+    ".func (.param .b32 out) together(.param .b32 in)\n{\n.reg .pred %p<3>; .reg .b32 %r<9>;\n"
+    "ld.param.b32 %r1, [in]; and.b32 %r2, %r1, 1; setp.eq.u32 %p0, %r2, 1; bar.sync 0; barrier.red.popc.aligned.u32 %r3, 0, %p0; bar.sync 0; st.param.b32 [out], %r3; ret;\n}\n"
+    KERNEL("blocks", "setp.lt.u32 %p0, %r1, 5; @%p0 bra low;\n"
+                     "{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call (b), together, (a); ld.param.b32 %r9, [b]; } bra met;\n"
+                     "low: { .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call (b), together, (a); ld.param.b32 %r9, [b]; } met:")
+    /* a lock whose functions are not inlined */
+    ".func take(.param .b64 at)\n{\n.reg .pred %p<3>; .reg .b32 %r<9>; .reg .b64 %a<3>;\n"
+    "ld.param.u64 %a0, [at]; try: atom.cas.b32 %r1, [%a0], 0, 1; setp.ne.u32 %p0, %r1, 0; @%p0 bra try; ret;\n}\n"
+    ".func give(.param .b64 at)\n{\n.reg .b32 %r<9>; .reg .b64 %a<3>;\nld.param.u64 %a0, [at]; membar.gl; atom.exch.b32 %r1, [%a0], 0; ret;\n}\n"
+    KERNEL("locked", "{ .param .b64 a; st.param.b64 [a], %a5; call take, (a); }\n"
+                     "ld.volatile.global.u32 %r4, [%a5+4]; add.u32 %r4, %r4, 1; st.volatile.global.u32 [%a5+4], %r4;\n"
+                     "{ .param .b64 a; st.param.b64 [a], %a5; call give, (a); } mov.u32 %r9, 1; activemask.b32 %r5;")
+    /* lane 5 waits in a function for what lane 3 does behind it */
+    ".func look(.param .b64 at)\n{\n.reg .pred %p<3>; .reg .b32 %r<9>; .reg .b64 %a<3>;\n"
+    "mov.u32 %r2, %laneid; setp.eq.u32 %p1, %r2, 3; @%p1 ret; ld.param.u64 %a0, [at]; again: ld.volatile.u32 %r1, [%a0]; setp.eq.u32 %p0, %r1, 0; @%p0 bra again; ret;\n}\n"
+    KERNEL("ahead", "{ .param .b64 a; st.param.b64 [a], %a5; call look, (a); } mov.u32 %r9, 3; setp.eq.u32 %p0, %r1, 3; @%p0 st.volatile.global.u32 [%a5], 1;")
+    ".extern .func (.param .b64 out) malloc(.param .b64 bytes);\n.extern .func free(.param .b64 at);\n"
+    KERNEL("heap", "{ .param .b64 n; .param .b64 m; st.param.b64 [n], 64; call (m), malloc, (n); ld.param.b64 %a3, [m]; } st.u32 [%a3+60], %r0; ld.u32 %r9, [%a3+60];\n"
+                   "{ .param .b64 n; st.param.b64 [n], %a3; call free, (n); }")
     KERNEL("barriers", "shl.b32 %r2, %r0, 2; mov.u32 %r3, words; add.u32 %r3, %r3, %r2; st.shared.u32 [%r3], %r0; bar.sync 0;\n"
                        "mov.u32 %r4, %ntid.x; sub.u32 %r4, %r4, %r0; sub.u32 %r4, %r4, 1; shl.b32 %r4, %r4, 2; mov.u32 %r5, words; add.u32 %r5, %r5, %r4; ld.shared.u32 %r9, [%r5];\n"
                        "setp.lt.u32 %p0, %r0, 33; barrier.red.popc.aligned.u32 %r6, 0, %p0; mad.lo.u32 %r9, %r6, 1000, %r9;\n"
@@ -155,7 +197,7 @@ EXPECT(breaks, uint32_t s = 0; for (uint32_t i = 0; i < 100; i++) { if (i % 7 ==
 EXPECT(irreducible, return 400 + (lane & 1 ? 3 : 4);)
 EXPECT(early, return lane > 9 ? lanes - 10 : 5;)
 static uint32_t shuffled(uint32_t lane, uint32_t lanes) { return lane < 16 ? 3 : (lane ^ 1) + 100 + 0 * lanes; }
-EXPECT(shuffles, if (lanes < 32) return shuffled(lane, lanes) + (lane < 15 ? 3 : 0) + (lane == 15 ? 0 : 0) ; return shuffled(lane, lanes) + (lane < 31 ? shuffled(lane + 1, lanes) : 0);)
+EXPECT(shuffles, if (lanes < 32) return shuffled(lane, lanes) + (lane < 15 ? 3 : 0) + (lane == 15 ? 0xdbdbdbdbu : 0); return shuffled(lane, lanes) + (lane < 31 ? shuffled(lane + 1, lanes) : 0);)
 EXPECT(rendezvous, uint32_t s = 0; for (uint32_t i = 0; i < lanes; i++) s += i < 20 ? 7 : i; return s + (lanes < 32 ? (1u << (lanes < 20 ? lanes : 20)) - 1 : (1u << 20) - 1);)
 EXPECT(votes, uint32_t s = 0; for (uint32_t r = 0; r <= lane + 1; r++) s += r < lanes ? lanes - r : 0; return s;)
 EXPECT(groups, uint32_t s = 0; uint32_t n = 0; for (uint32_t i = lane % 5; i < lanes; i += 5, n++) s += i; return s + (lane < 5 ? 1000 : 0) + (n == 1 ? 5000 : 0);)
@@ -164,6 +206,22 @@ EXPECT(table, return (lane % 3 + 1) * 10 + lanes * 100;)
 EXPECT(calls, return fib(lane % 9) + lanes * 1000;)
 EXPECT(indirect, return lane & 1 ? lane % 7 + 300 : fib(lane % 7);)
 EXPECT(exits, return lane > 20 ? 0 : lane + 300;)
+static uint32_t given(uint32_t lane) { return lane < 16 ? 2 * lane : lane; }
+static uint32_t exchanged(uint32_t lane, uint32_t lanes, uint32_t (*of)(uint32_t))
+{
+    uint32_t yes = 0, sum = 0, same = 0;
+    for (uint32_t i = 0; i < lanes; i++) { yes |= (uint32_t)(of(i) != 0) << i; sum += of(i); same += of(i) == of(lane); }
+    return yes + sum + 3 * of(lane ^ 1) + 1000 * same;
+}
+static uint32_t turn;
+static uint32_t turned(uint32_t lane) { return lane + turn; }
+EXPECT(sides, return exchanged(lane, lanes, given) + 100000 * lanes;)
+EXPECT(rounds, uint32_t s = 0; for (turn = 0; turn < 50; turn++) s += exchanged(lane, lanes, turned); return s;)
+EXPECT(outside, return lane & 1 ? lane + 7 : 5;)
+EXPECT(guarded, return (lane & 1 ? lane + 7 : 5) + 100 * lanes;)
+EXPECT(blocks, return THREADS / 2;)
+EXPECT(ahead, return 3;)
+EXPECT(heap, return thread;)
 EXPECT(sites, return lane < 3 ? 22 : 11;)
 EXPECT(barriers, return THREADS - 1 - thread + 33000 + 200000 + (thread >= 32 && thread < 64 ? 1000000 : 0);)
 EXPECT(spaces, return thread + 1000 + 10000 + 20000;)
@@ -173,9 +231,12 @@ static void a_lock_of_lanes_is_taken_by_each(void **state)
 {
     (void)state;
     uint32_t to[THREADS];
-    run("lock", to, NULL);
-    assert_int_equal(words[0], 0);
-    assert_int_equal(words[1], THREADS);
+    static const char *const kernels[] = {"lock", "locked"};
+    for (size_t i = 0; i < 2; i++) {
+        run(kernels[i], to, NULL);
+        assert_int_equal(words[0], 0);
+        assert_int_equal(words[1], THREADS);
+    }
 }
 
 static void what_cannot_go_on_fails_and_is_named(void **state)
@@ -220,6 +281,13 @@ int main(void)
                                        cmocka_unit_test(indirect_lanes),
                                        cmocka_unit_test(exits_lanes),
                                        cmocka_unit_test(barriers_lanes),
+                                       cmocka_unit_test(sides_lanes),
+                                       cmocka_unit_test(rounds_lanes),
+                                       cmocka_unit_test(outside_lanes),
+                                       cmocka_unit_test(guarded_lanes),
+                                       cmocka_unit_test(blocks_lanes),
+                                       cmocka_unit_test(ahead_lanes),
+                                       cmocka_unit_test(heap_lanes),
                                        cmocka_unit_test(spaces_lanes),
                                        cmocka_unit_test(a_lock_of_lanes_is_taken_by_each),
                                        cmocka_unit_test(what_cannot_go_on_fails_and_is_named)};

@@ -265,11 +265,27 @@ static void matrices_are_multiplied(void **state)
         }
 }
 
+/* Each access to global memory and each operation once for each thread. */
+static void a_kernel_declares_what_its_text_costs(void **state)
+{
+    (void)state;
+    const softgpu_kernel_table_t *costs = ptx_build(
+        PTX_HEAD
+        ".shared .align 4 .b32 s;\n.visible .entry k(.param .u64 p)\n{\n.reg .b64 %a<2>; .reg .f32 %f<9>; "
+        ".reg .b32 %r<9>;\nld.param.u64 %a0, [p]; ld.global.v4.f32 {%f0, %f1, %f2, %f3}, [%a0]; "
+        "fma.rn.f32 %f0, %f0, %f1, %f2; add.f32 %f0, %f0, %f3; add.u32 %r0, %r1, %r2;\n"
+        "st.global.f32 [%a0], %f0; st.shared.u32 [s], %r0; red.global.add.u32 [%a0], 1; ret;\n}\n");
+    const softgpu_launch_t launch = {.grid = {3, 2, 1}, .block = {32, 2, 1}};
+    const softgpu_cost_t cost = ptx_kernel(costs, "k")->cost(&launch);
+    assert_true(cost.bytes == 384.0 * (16 + 4 + 8) && cost.operations == 384.0 * 3 &&
+                cost.kind == SOFTGPU_FP32);
+}
+
 static void what_is_not_translated_is_refused_and_named(void **state)
 {
     (void)state;
     static const char *const lines[][2] = {{"stacksave.u64 %a5", "stacksave.u64"},
-                                           {"mbarrier.init.shared.b64 [tile], 1", "mbarrier.init"},
+                                           {"wgmma.fence.sync.aligned", "wgmma.fence"},
                                            {"cvta.global.u32 %r1, %r2", "cvta"}};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         static const char kernel[] = PTX_HEAD ".shared .align 8 .b64 tile;\n" KERNEL("k", "LINE;");
@@ -299,6 +315,7 @@ int main(void)
                                        cmocka_unit_test(atomic_operations_lose_nothing),
                                        cmocka_unit_test(asynchronous_copies_arrive),
                                        cmocka_unit_test(matrices_are_multiplied),
+                                       cmocka_unit_test(a_kernel_declares_what_its_text_costs),
                                        cmocka_unit_test(what_is_not_translated_is_refused_and_named)};
     return cmocka_run_group_tests(tests, build, NULL);
 }
