@@ -102,20 +102,33 @@ struct sg_coroutine {
     struct sg_coroutine *next; /* of those that can be had */
 };
 
-/* This worker's, kept for ever. Stacks lie by chunks, each with a page below it that nobody may touch. */
+/* Stacks lie together, each with a page below it that nobody may touch. */
+typedef struct chunk {
+    struct sg_coroutine coroutine[AT_ONCE];
+    char *stacks;
+    struct chunk *next;
+} chunk_t;
+
+/* This worker's, kept for ever. */
 static _Thread_local struct {
-    struct sg_coroutine *chunk[CHUNKS], *unused, *fresh;
-    char *stacks[CHUNKS];
-    uint32_t chunk_count;
+    chunk_t *chunks;
+    struct sg_coroutine *unused, *fresh;
     size_t guard;
+    uint32_t chunk_count;
 } coroutines;
+
+/* All of a chunk can be had, the first one first. */
+static void offer(chunk_t *chunk)
+{
+    for (uint32_t i = AT_ONCE; i-- > 0;)
+        sg_coroutine_end(chunk->coroutine[i].own);
+}
 
 static bool more_coroutines(void)
 {
-    const uint32_t n = coroutines.chunk_count;
     coroutines.guard = (size_t)sysconf(_SC_PAGESIZE);
     const size_t bytes = SG_COROUTINE_STACK_BYTES + coroutines.guard;
-    struct sg_coroutine *made = n < CHUNKS ? calloc(AT_ONCE, sizeof *made) : NULL;
+    chunk_t *made = coroutines.chunk_count < CHUNKS ? calloc(1, sizeof *made) : NULL;
     char *p = made ? mmap(NULL, AT_ONCE * bytes, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
                    : MAP_FAILED;
@@ -124,23 +137,22 @@ static bool more_coroutines(void)
         return false;
     }
     for (uint32_t i = 0; i < AT_ONCE; i++) {
-        made[i].stack = p + i * bytes + coroutines.guard;
+        made->coroutine[i].stack = p + i * bytes + coroutines.guard;
         mprotect(p + i * bytes, coroutines.guard, PROT_NONE);
     }
-    coroutines.chunk[n] = made;
-    coroutines.stacks[n] = p;
-    coroutines.chunk_count = n + 1;
+    made->stacks = p;
+    made->next = coroutines.chunks;
+    coroutines.chunks = made;
+    coroutines.chunk_count++;
+    offer(made);
     return true;
 }
 
 void sg_coroutines_begin(void)
 {
     coroutines.unused = NULL;
-    for (uint32_t n = coroutines.chunk_count; n-- > 0;)
-        for (uint32_t i = AT_ONCE; i-- > 0;) {
-            coroutines.chunk[n][i].next = coroutines.unused;
-            coroutines.unused = &coroutines.chunk[n][i];
-        }
+    for (chunk_t *chunk = coroutines.chunks; chunk; chunk = chunk->next)
+        offer(chunk);
 }
 
 static void coroutine_main(void)
@@ -151,13 +163,8 @@ static void coroutine_main(void)
 
 void *sg_coroutine(void (*main)(void *coroutine))
 {
-    if (!coroutines.unused) {
-        if (!more_coroutines())
-            return NULL;
-        const uint32_t n = coroutines.chunk_count - 1;
-        for (uint32_t i = AT_ONCE; i-- > 0;)
-            sg_coroutine_end(coroutines.chunk[n][i].own);
-    }
+    if (!coroutines.unused && !more_coroutines())
+        return NULL;
     struct sg_coroutine *c = coroutines.unused;
     coroutines.unused = c->next;
     c->main = main;
@@ -189,8 +196,8 @@ void sg_coroutine_end(void *coroutine)
 static size_t place_in_stack(const void *at)
 {
     const size_t bytes = SG_COROUTINE_STACK_BYTES + coroutines.guard;
-    for (uint32_t n = 0; n < coroutines.chunk_count; n++) {
-        const size_t offset = (size_t)((const char *)at - coroutines.stacks[n]);
+    for (const chunk_t *chunk = coroutines.chunks; chunk; chunk = chunk->next) {
+        const size_t offset = (size_t)((const char *)at - chunk->stacks);
         if (offset < AT_ONCE * bytes)
             return offset % bytes;
     }

@@ -133,9 +133,12 @@ KERNEL warp_sums(float *out, const float *x, int n)
     for (int i = (int)(threadIdx.x % 32); i < n; i += 32)
         v += x[i];
     __syncwarp();
-    for (int o = 16; o > 0; o /= 2)
-        v += __shfl_down_sync(0xffffffffu, v, (unsigned)o);
-    if (threadIdx.x % 32 == 0)
+    const int lane = (int)(threadIdx.x % 32), rest = (int)(blockDim.x - threadIdx.x) + lane;
+    for (int o = 16; o > 0; o /= 2) { /* what a lane that is not there has is undefined */
+        const float other = __shfl_sync(0xffffffffu, v, lane + o < rest ? lane + o : lane);
+        v += lane + o < rest && lane + o < 32 ? other : 0;
+    }
+    if (lane == 0)
         out[threadIdx.x / 32] = v;
 }
 

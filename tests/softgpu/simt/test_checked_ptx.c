@@ -70,7 +70,7 @@ static void mistakes_are_reported(void **state)
     CHECK(run_checked, "atomic_behind_the_end", address, "rule bounds: changes 4 bytes at 0x");
     CHECK(run_checked, "copy_behind_the_end", address, "rule bounds: reads 16 bytes at 0x");
     CHECK(run_checked, "behind_shared", address, "rule bounds: writes 4 bytes at 0x",
-          "of shared bar.1, which has 8");
+          "at offset 264 of shared s.0, which has 256");
     CHECK(run_checked, "behind_dynamic", address,
           "rule bounds: writes 4 bytes at offset 400 of dynamic shared memory, of which there are 400");
     CHECK(run_checked, "behind_variable", address, "rule bounds: reads 4 bytes at 0x",
