@@ -45,13 +45,28 @@ def ours(match):
     return name.format(*arguments.split(", ")) if name else match.group()
 
 
+# Attention's kernels have many instances, by shape and architecture; here one for each type (attention.cu).
+attention = re.compile(r"fmha_cutlass(?P<efficient>[FB])_(?P<element>\w+?)_\w+\(.*|void pytorch_flash::(?P<flash>\w+)<(?P<clear>true|false)?.*?"
+                       r"cutlass::(?P<half>\w+)_t.*")
+kernels_of_attention = {"F": "efficient_forward<{0}>", "B": "efficient_backward<{0}>", "flash_fwd_kernel": "flash_forward<{0}>",
+                        "flash_bwd_dot_do_o_kernel": "flash_delta<{0}, {1}>", "flash_bwd_convert_dq_kernel": "flash_convert<{0}>",
+                        "flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel": "flash_backward<{0}>"}
+elements = {"f32": "float", "f16": "c10::Half", "bf16": "c10::BFloat16", "half": "c10::Half", "bfloat16": "c10::BFloat16"}
+
+
+def ours_of_attention(match):
+    name = kernels_of_attention.get(match["efficient"] or match["flash"])
+    return "void compute::" + name.format(elements[match["element"] or match["half"]], match["clear"]) if name else match.group()
+
+
 # The lambda of a function that is in a header, but has more in it than Clang's.
 strided = re.compile(r"at::native::gpu_kernel_impl_nocast<(.*?)>\(at::TensorIteratorBase&, \1 const&\)::\{lambda\(int\)#1\}")
 
 
 def shown(names):
+    """Kernels of namespace compute without their parameters."""
     text = subprocess.run(["c++filt"], input="\n".join(names), capture_output=True, text=True, check=True).stdout
-    return text.replace(" >", ">").split("\n")[: len(names)]
+    return re.sub(r"(?m)^(void compute::[^(\n]*)\(.*", r"\1", text.replace(" >", ">")).split("\n")[: len(names)]
 
 
 def run(*command, to=None):
@@ -111,7 +126,8 @@ def main():
     wheel = kernels_of(library)
     numbers = {}
     for i, text in enumerate(shown([name.decode() for name in wheel])):
-        numbers.setdefault(strided.sub(r"compute::strided<\1>", of_wheel.sub(ours, text)), []).append(i)
+        text = attention.sub(ours_of_attention, strided.sub(r"compute::strided<\1>", of_wheel.sub(ours, text)))
+        numbers.setdefault(text, []).append(i)
     units = [make_unit(source, torch, build, out, numbers) for source in sorted(here.glob("*.cu"))]
     of = list(wheel.values())
     bound, differing = [], []
