@@ -1,4 +1,5 @@
 /* indexing.cu: rows by index, as embeddings take them; their gradient; running sums. */
+#include <ATen/cuda/detail/TensorInfo.cuh>
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 #include <cstdint>
@@ -43,6 +44,22 @@ template __global__ void tensor_kernel_scan_innermost_dim<int64_t, std::plus<int
 
 namespace {
 
+/* For few indices. The selected dimension of both counts as of size 1 here: innerSize elements for each index. */
+template <typename T, typename IndicesType, typename IndexType, int DstDim, int SrcDim, int IdxDim>
+__global__ void indexSelectSmallIndex(cuda::detail::TensorInfo<T, IndexType> dst, cuda::detail::TensorInfo<const T, IndexType> src,
+                                      cuda::detail::TensorInfo<const IndicesType, IndexType> indices, int dstSelectDim, int srcSelectDim,
+                                      IndexType innerSize, int64_t srcSelectDimSize)
+{
+    for (IndexType at = 0; at < indices.sizes[0]; at++) {
+        const IndicesType index = indices.data[cuda::detail::IndexToOffset<const IndicesType, IndexType, IdxDim>::get(at, indices)];
+        if (index < 0 || index >= srcSelectDimSize)
+            __trap();
+        for (IndexType i = blockIdx.x * blockDim.x + threadIdx.x; i < innerSize; i += gridDim.x * blockDim.x)
+            dst.data[cuda::detail::IndexToOffset<T, IndexType, DstDim>::get(i, dst) + at * dst.strides[dstSelectDim]] =
+                src.data[cuda::detail::IndexToOffset<const T, IndexType, SrcDim>::get(i, src) + IndexType(index) * src.strides[srcSelectDim]];
+    }
+}
+
 /* A column for each thread of the first row, in the order of the indices. */
 template <typename scalar_t, typename accscalar_t, typename index_t>
 __global__ void embedding_backward_feature_kernel(const index_t *indices, const scalar_t *grad, scalar_t *grad_weight, int n, int64_t stride,
@@ -58,7 +75,14 @@ __global__ void embedding_backward_feature_kernel(const index_t *indices, const 
         }
 }
 
+#define OF_DIMS(T, dims)                                                                                                                     \
+    template __global__ void indexSelectSmallIndex<T, int64_t, unsigned, dims, dims, -2>(                                                   \
+        cuda::detail::TensorInfo<T, unsigned>, cuda::detail::TensorInfo<const T, unsigned>, cuda::detail::TensorInfo<const int64_t, unsigned>, \
+        int, int, unsigned, int64_t);
 #define OF_TYPE(T)                                                                                                                           \
+    OF_DIMS(T, 1)                                                                                                                           \
+    OF_DIMS(T, 2)                                                                                                                           \
+    OF_DIMS(T, 3)                                                                                                                           \
     template __global__ void embedding_backward_feature_kernel<T, float, int64_t>(const int64_t *, const T *, T *, int, int64_t, int);
 
 OF_TYPE(float)
