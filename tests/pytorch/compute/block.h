@@ -8,20 +8,33 @@
 #include <cstdint>
 #include <limits>
 
-namespace compute {
+namespace compute
+{
 
 struct sum {
     static constexpr float identity = 0;
-    __device__ static float of(float a, float b) { return a + b; }
+    __device__ static float of(float a, float b)
+    {
+        return a + b;
+    }
 };
 
 struct maximum {
     static constexpr float identity = -std::numeric_limits<float>::infinity();
-    __device__ static float of(float a, float b) { return a != a || a > b ? a : b; } /* NaN stays */
+    __device__ static float of(float a, float b)
+    {
+        return a != a || a > b ? a : b;
+    } /* NaN stays */
 };
 
-__device__ inline unsigned rank() { return threadIdx.x + blockDim.x * threadIdx.y; }
-__device__ inline unsigned threads() { return blockDim.x * blockDim.y; }
+__device__ inline unsigned rank()
+{
+    return threadIdx.x + blockDim.x * threadIdx.y;
+}
+__device__ inline unsigned threads()
+{
+    return blockDim.x * blockDim.y;
+}
 
 /* Over each `lanes` lanes that lie together, a power of two; all lanes of the warp take part. */
 template <typename Operation> __device__ float over_lanes(float value, unsigned lanes)
