@@ -19,8 +19,9 @@ class Table(c.Structure):
     _fields_ = [("version", c.c_uint32), ("count", c.c_uint32), ("kernels", c.POINTER(c.POINTER(Kernel)))]
 
 
-def kernels_of(library):
-    table = Table.in_dll(c.CDLL(str(library)), "softgpu_kernel_table")
+def kernels_of(library, table="softgpu_kernel_table"):
+    """In the table's order: names, and the offsets and sizes of parameters."""
+    table = Table.in_dll(c.CDLL(str(library)), table)
     kernels = [table.kernels[i].contents for i in range(table.count)]
     return {k.name: [(p.offset, p.bytes) for p in k.params[: k.count]] for k in kernels}
 

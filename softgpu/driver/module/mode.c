@@ -135,9 +135,13 @@ CUresult sg_function_mode(CUfunction f, bool cooperative, softgpu_mode_t *mode)
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     *mode = setting.mode == SOFTGPU_CHECKED ? SOFTGPU_CHECKED : SOFTGPU_SIMT;
+    CUresult result = CUDA_SUCCESS;
     if (!atomic_load(&f->run[*mode]))
-        SG_TRY(sg_module_open(f->module, *mode));
-    if (!atomic_load(&f->run[*mode]))
-        SG_TRY(sg_function_compile(f, *mode));
-    return f->run[*mode] ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+        result = sg_module_open(f->module, *mode);
+    if (!result && !atomic_load(&f->run[*mode]))
+        result = sg_function_compile(f, *mode);
+    if (!result && f->run[*mode])
+        return CUDA_SUCCESS;
+    sg_log(1, "%s has no code for %s mode", f->kernel->name, names[*mode]);
+    return result ? result : CUDA_ERROR_NOT_SUPPORTED;
 }

@@ -1,0 +1,166 @@
+/* elementwise.cu: operations that work element by element. */
+#include "compute.h"
+
+#include <ATen/native/TensorCompare.h>
+#include <ATen/native/cuda/BinaryInternal.h>
+
+namespace at::native {
+
+template <typename T>
+struct FillFunctor {
+    T value;
+    __device__ T operator()() const { return value; }
+};
+
+template <typename T>
+struct CUDAFunctor_add {
+    opmath_type<T> alpha;
+    __device__ T operator()(T a, T b) const { return opmath_type<T>(a) + alpha * opmath_type<T>(b); }
+};
+
+template <typename T>
+struct CUDAFunctorOnSelf_add {
+    opmath_type<T> b, alpha;
+    __device__ T operator()(T a) const { return opmath_type<T>(a) + alpha * b; }
+};
+
+} // namespace at::native
+
+namespace compute {
+
+using namespace at::native;
+using at::opmath_type;
+
+template <typename T>
+struct copy {
+    __device__ T operator()(T x) const { return x; }
+};
+
+struct to_bfloat16 {
+    __device__ BFloat16 operator()(float x) const { return x; }
+};
+
+template <typename T>
+struct neg {
+    __device__ T operator()(T x) const { return -x; }
+};
+
+template <typename T>
+struct reciprocal {
+    __device__ T operator()(T x) const { return T(1) / x; }
+};
+
+template <typename T>
+__device__ inline opmath_type<T> logistic(opmath_type<T> x)
+{
+    return 1 / (1 + std::exp(-x));
+}
+
+template <typename T>
+struct silu {
+    __device__ T operator()(T x_) const
+    {
+        const opmath_type<T> x = x_;
+        return x / (1 + std::exp(-x));
+    }
+};
+
+template <typename T>
+struct silu_backward {
+    __device__ T operator()(T gradient, T x_) const
+    {
+        const opmath_type<T> x = x_, s = logistic<T>(x);
+        return opmath_type<T>(gradient) * s * (1 + x * (1 - s));
+    }
+};
+
+/* 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) */
+template <typename T>
+struct gelu_tanh {
+    __device__ T operator()(T x_) const
+    {
+        const opmath_type<T> x = x_, inner = opmath_type<T>(0.7978845608028654) * (x + opmath_type<T>(0.044715) * x * x * x);
+        return opmath_type<T>(0.5) * x * (1 + std::tanh(inner));
+    }
+};
+
+template <typename T>
+struct gelu_tanh_backward {
+    __device__ T operator()(T gradient, T x_) const
+    {
+        using F = opmath_type<T>;
+        const F x = x_, scale = F(0.7978845608028654), cubic = F(0.044715);
+        const F t = std::tanh(scale * (x + cubic * x * x * x));
+        const F slope = (1 - t * t) * scale * (1 + 3 * cubic * x * x);
+        return F(gradient) * F(0.5) * (1 + t + x * slope);
+    }
+};
+
+/* The clamping of a scalar: which limits hold, then these; nvcc's lambda keeps them in this order. */
+template <typename T>
+struct clamp {
+    at::native::detail::ClampLimits limits;
+    opmath_type<T> low, high;
+    void *host;
+
+    __device__ T operator()(T x_) const
+    {
+        const opmath_type<T> x = x_;
+        if (x != x)
+            return x_;
+        if (limits == at::native::detail::ClampLimits::Min)
+            return std::max(x, low);
+        if (limits == at::native::detail::ClampLimits::Max)
+            return std::min(x, low);
+        return std::min(std::max(x, low), high);
+    }
+};
+
+/* The backward pass of dropout. */
+template <typename T>
+struct masked_scale {
+    float scale;
+    void *host;
+    __device__ T operator()(T gradient, bool kept) const { return float(gradient) * kept * scale; }
+};
+
+template <typename F>
+using addresses = std::array<char *, operands<F>>;
+
+template <typename... F>
+void contiguous()
+{
+    ((void)(vectorized_elementwise_kernel<4, F, addresses<F>>), ...);
+}
+
+template <typename... F>
+void not_contiguous()
+{
+    ((void)(elementwise_kernel<128, sizeof(typename function_traits<F>::result_type) >= 4 ? 2 : 4, strided<F>>), ...);
+}
+
+/* Operands of other types than the functor's. */
+template <typename... F>
+void converted()
+{
+    ((void)(unrolled_elementwise_kernel<F, addresses<F>, 4, TrivialOffsetCalculator<operands<F> - 1>, TrivialOffsetCalculator<1>,
+                                        memory::LoadWithCast<operands<F> - 1>, memory::StoreWithCast<1>>),
+     ...);
+}
+
+template <typename T>
+using product = BinaryFunctor<T, T, T, binary_internal::MulFunctor<float>>;
+template <typename T>
+using scaled = BUnaryFunctor<T, T, T, binary_internal::MulFunctor<float>>;
+template <typename T>
+using scaling = AUnaryFunctor<T, T, T, binary_internal::MulFunctor<float>>;
+
+template void contiguous<FillFunctor<float>, CUDAFunctor_add<float>, CUDAFunctor_add<BFloat16>, CUDAFunctorOnSelf_add<float>, product<float>,
+                         product<BFloat16>, scaled<float>, scaling<float>, to_bfloat16, reciprocal<float>, silu<float>, silu<BFloat16>,
+                         silu_backward<float>, silu_backward<BFloat16>, gelu_tanh<float>, gelu_tanh<BFloat16>, gelu_tanh_backward<float>,
+                         gelu_tanh_backward<BFloat16>, clamp<float>, masked_scale<float>, masked_scale<BFloat16>>();
+template void not_contiguous<CUDAFunctor_add<float>, CUDAFunctor_add<BFloat16>, product<float>, product<BFloat16>, neg<float>, neg<BFloat16>,
+                             copy<float>, copy<BFloat16>, copy<int64_t>>();
+template void converted<CUDAFunctor_add<float>, copy<float>>();
+
+} // namespace compute

@@ -1,0 +1,148 @@
+"""make.py WHEEL_KERNELS TORCH BUILD OUT: kernels that compute, for a library of the wheel (run.sh --compute).
+
+WHEEL_KERNELS is the kernel library that kernels.c has made of it: its kernels' names and parameters. Each source here is compiled to PTX by
+Clang, translated to C by softgpu/ptx, and compiled to a library of its own (a unit); OUT/<library>.softgpu.so has all kernels of the wheel,
+those that a unit computes with its code, the others with none: to launch one is an error. Names are compared as c++filt shows them, which
+has no hashes in it. Parameters have to be the same."""
+
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+here = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(here.parent))
+from test_kernels import kernels_of  # noqa: E402
+
+# Lambdas of the wheel's sources, which no header holds: function, and the number of its first lambda if it has several that are meant;
+# then the functor here, with the types of the lambda's arguments as {0}, {1}.
+functors = {
+    "neg_kernel_cuda": "compute::neg<{0}>",
+    "direct_copy_kernel_cuda": "compute::copy<{0}>",
+    "bfloat16_copy_kernel_cuda": "compute::to_bfloat16",
+    "reciprocal_kernel_cuda": "compute::reciprocal<{0}>",
+    "silu_kernel": "compute::silu<{0}>",
+    "silu_backward_kernel": "compute::silu_backward<{0}>",
+    "GeluCUDAKernelImpl#1": "compute::gelu_tanh<{0}>",
+    "GeluCUDAKernelImpl#2": "compute::gelu<{0}>",
+    "GeluBackwardCUDAKernelImpl#1": "compute::gelu_tanh_backward<{0}>",
+    "GeluBackwardCUDAKernelImpl#2": "compute::gelu_backward<{0}>",
+    "launch_clamp_scalar": "compute::clamp<{0}>",
+    "masked_scale_kernel": "compute::masked_scale<{0}>",
+    "sum_functor": "compute::sum<{0}>",
+}
+
+of_wheel = re.compile(
+    r"at::native::(?:\(anonymous namespace\)::)?(\w+)(?:<[^()]*>)?(?:::operator\(\))?\((?:[^()]|\(anonymous namespace\))*\)"
+    r"((?:::\{lambda\(\)#\d+\}::operator\(\)\(\) const)*)::\{lambda\(([^()]+)\)#\d+\}")
+
+
+def ours(match):
+    function, chain, arguments = match.groups()
+    first = re.search(r"#(\d+)", chain)
+    name = functors.get(function) or functors.get(f"{function}#{first.group(1) if first else 0}")
+    return name.format(*arguments.split(", ")) if name else match.group()
+
+
+# Attention's kernels have many instances, by shape and architecture; here one for each type (attention.cu).
+attention = re.compile(r"fmha_cutlass(?P<efficient>[FB])_(?P<element>\w+?)_\w+\(.*|void pytorch_flash::(?P<flash>\w+)<(?P<clear>true|false)?.*?"
+                       r"cutlass::(?P<half>\w+)_t.*")
+kernels_of_attention = {"F": "efficient_forward<{0}>", "B": "efficient_backward<{0}>", "flash_fwd_kernel": "flash_forward<{0}>",
+                        "flash_bwd_dot_do_o_kernel": "flash_delta<{0}, {1}>", "flash_bwd_convert_dq_kernel": "flash_convert<{0}>",
+                        "flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel": "flash_backward<{0}>"}
+elements = {"f32": "float", "f16": "c10::Half", "bf16": "c10::BFloat16", "half": "c10::Half", "bfloat16": "c10::BFloat16"}
+
+
+def ours_of_attention(match):
+    name = kernels_of_attention.get(match["efficient"] or match["flash"])
+    return "void compute::" + name.format(elements[match["element"] or match["half"]], match["clear"]) if name else match.group()
+
+
+# The lambda of a function that is in a header, but has more in it than Clang's.
+strided = re.compile(r"at::native::gpu_kernel_impl_nocast<(.*?)>\(at::TensorIteratorBase&, \1 const&\)::\{lambda\(int\)#1\}")
+
+
+def shown(names):
+    """Kernels of namespace compute without their parameters."""
+    text = subprocess.run(["c++filt"], input="\n".join(names), capture_output=True, text=True, check=True).stdout
+    return re.sub(r"(?m)^(void compute::[^(\n]*)\(.*", r"\1", text.replace(" >", ">")).split("\n")[: len(names)]
+
+
+def run(*command, to=None):
+    out = open(to, "w") if to else None
+    if subprocess.run([str(word) for word in command], stdout=out).returncode:
+        sys.exit(f"failed: {shlex.join(map(str, command))}")
+
+
+def kept(ptx, wanted):
+    """The module without the kernels that are not wanted."""
+    first, *entries = re.split(r"(?m)^(?=(?:\.visible |\.weak )?\.entry )", ptx)
+    names = [re.search(r"\.entry (\w+)", entry).group(1) for entry in entries]
+    for entry, text in zip(entries, shown(names)):
+        first += entry if text in wanted else entry[re.search(r"(?m)^}\n", entry).end():]
+    return first
+
+
+def make_unit(source, torch, build, out, wanted):
+    """Compiled again only where the kernels have changed."""
+    unit, root = out / f"{source.stem}.so", here.parents[2]
+    run("clang++-19", "-x", "cuda", "-std=c++20", "--cuda-path=/usr/local/cuda", "--cuda-gpu-arch=sm_80", "--cuda-device-only", "-O2", "-S", "-w",
+        "-isystem", here / "include", "-isystem", f"{torch}/include", "-isystem", "/usr/local/cuda/include/cccl", "-o", unit.with_suffix(".ptx"), source)
+    ptx = kept(unit.with_suffix(".ptx").read_text(), wanted)
+    small = unit.with_suffix(".kept.ptx")
+    if not unit.exists() or not small.exists() or small.read_text() != ptx:
+        small.write_text(ptx)
+        run(build / "bin/pytorch_translate", small, to=unit.with_suffix(".c"))
+        flags = subprocess.run([build / "bin/pytorch_translate", "--flags"], capture_output=True, text=True, check=True).stdout.split()
+        run("cc", "-std=gnu11", *flags, "-I", root / "softgpu/include", "-I", root / "softgpu/ptx", f"-Dsoftgpu_kernel_table=unit_{source.stem}",
+            "-o", unit, unit.with_suffix(".c"), "-lm")
+    return unit
+
+
+def write_library(wheel, bound, units, path):
+    with path.open("w") as out:
+        out.write('#include "softgpu/kernel_abi.h"\n')
+        for unit in units:
+            out.write(f"extern const softgpu_kernel_table_t unit_{unit.stem};\n")
+        for i, (name, parameters) in enumerate(wheel.items()):
+            rows = "".join("{%u, %u, 0}, " % p for p in parameters)
+            out.write("static const softgpu_param_t p%u[] = {%s{0, 0, 0}};\n" % (i, rows))
+            out.write('static softgpu_kernel_t k%u = {.name = "%s", .param_count = %u, .params = p%u};\n' % (i, name.decode(), len(parameters), i))
+        out.write("static const softgpu_kernel_t *const kernels[] = {%s};\n" % ", ".join(f"&k{i}" for i in range(len(wheel))))
+        out.write("softgpu_kernel_table_t softgpu_kernel_table = {SOFTGPU_ABI_VERSION, sizeof kernels / sizeof *kernels, kernels, 0, 0};\n")
+        out.write("__attribute__((constructor)) static void bind(void)\n{\n"
+                  "    static const struct {\n        softgpu_kernel_t *to;\n        const softgpu_kernel_table_t *unit;\n"
+                  "        uint32_t kernel;\n    } bound[] = {%s{0, 0, 0}};\n" % "".join("{&k%u, &unit_%s, %u}, " % row for row in bound))
+        out.write("    for (int i = 0; bound[i].to; i++) {\n        const softgpu_kernel_t *from = bound[i].unit->kernels[bound[i].kernel];\n"
+                  "        bound[i].to->run[SOFTGPU_SIMT] = from->run[SOFTGPU_SIMT];\n"
+                  "        bound[i].to->static_shared_bytes = from->static_shared_bytes;\n"
+                  "        bound[i].to->max_threads = from->max_threads;\n    }\n}\n")
+
+
+def main():
+    library, torch, build, out = (pathlib.Path(path) for path in sys.argv[1:])
+    out.mkdir(parents=True, exist_ok=True)
+    wheel = kernels_of(library)
+    numbers = {}
+    for i, text in enumerate(shown([name.decode() for name in wheel])):
+        text = attention.sub(ours_of_attention, strided.sub(r"compute::strided<\1>", of_wheel.sub(ours, text)))
+        numbers.setdefault(text, []).append(i)
+    units = [make_unit(source, torch, build, out, numbers) for source in sorted(here.glob("*.cu"))]
+    of = list(wheel.values())
+    bound, differing = [], []
+    for unit in units:
+        kernels = kernels_of(unit, f"unit_{unit.stem}")
+        for k, (text, parameters) in enumerate(zip(shown([name.decode() for name in kernels]), kernels.values())):
+            differing += [f"{text}: {parameters}, and the wheel's {of[i]}" for i in numbers[text] if of[i] != parameters]
+            bound += [(i, unit.stem, k) for i in numbers[text]]
+    if differing:
+        sys.exit("other parameters than the wheel's:\n" + "\n".join(differing))
+    source = out / f"{library.name}.c"
+    write_library(wheel, bound, units, source)
+    run("cc", "-shared", "-fPIC", "-I", here.parents[2] / "softgpu/include", "-Wl,-rpath,$ORIGIN", "-o", out / library.name, source, *units)
+    print(f"{library.name}: {len(bound)} of {len(wheel)} kernels compute")
+
+
+if __name__ == "__main__":
+    main()

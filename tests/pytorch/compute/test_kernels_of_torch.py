@@ -1,0 +1,219 @@
+"""test_kernels_of_torch.py [WORD]...: operators of PyTorch whose kernels no header of the wheel holds (norm.cu, softmax.cu, loss.cu, dropout.cu,
+shape.cu, indexing.cu, attention.cu), forward and backward, against PyTorch's CPU backend. run.sh --compute runs it. A line for each case; with
+words, those whose name has one. 1 if one is wrong, differs when it is run again, or lacks a kernel."""
+
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+CLOSE = {torch.float32: 2e-5, torch.bfloat16: 2e-2, torch.float16: 3e-3, torch.int64: 0, torch.bool: 0}  # of the largest number
+WIDTHS = (1, 5, 64, 77, 200, 513, 1024, 2048, 3000, 5000, 70001)
+
+
+def results(of, inputs, dtype):
+    """What it gives, and the gradients of what has one, for random gradients of its outputs."""
+    inputs = [x.detach().requires_grad_(x.is_floating_point()) for x in inputs]
+    out = of(*inputs)
+    out = [out] if torch.is_tensor(out) else list(out)
+    differentiable = [(y, g) for y, g in zip(out, gradients_for(out, dtype)) if y.requires_grad]
+    wanted = [x for x in inputs if x.requires_grad] if differentiable else []
+    grads = torch.autograd.grad([y for y, _ in differentiable], wanted, [g for _, g in differentiable], allow_unused=True) if wanted else []
+    return [y.detach().cpu() for y in out] + [g.cpu() for g in grads if g is not None]
+
+
+def gradients_for(out, dtype):
+    generator = torch.Generator().manual_seed(5)
+    return [torch.randn(y.shape, generator=generator).to(dtype).to(y) for y in out]
+
+
+def difference(of, inputs, dtype, reference=None):
+    """Against CPU in double, by the type's rounding; "" if it is right."""
+    device = [x.cuda() for x in inputs]
+    got, again = results(of, device, dtype), results(of, device, dtype)
+    wide = [x.double() if x.is_floating_point() else x for x in inputs]
+    expected = results(reference or of, wide, dtype)
+    if len(got) != len(expected):
+        return f"{len(got)} results, not {len(expected)}"
+    for i, (a, b, c) in enumerate(zip(got, again, expected)):
+        if a.shape != c.shape:
+            return f"result {i} is {tuple(a.shape)}, not {tuple(c.shape)}"
+        if a.numel() and not torch.equal(a.reshape(-1).view(torch.uint8), b.reshape(-1).view(torch.uint8)):
+            return f"result {i} differs when it is run again"
+        if not torch.equal(a.isnan(), c.isnan()):
+            return f"result {i} is NaN elsewhere"
+        error = (a.nan_to_num().double() - c.nan_to_num().double()).abs().max().item() if a.numel() else 0
+        scale = max(1.0, c.nan_to_num().double().abs().max().item()) if c.numel() else 1
+        if error > CLOSE[a.dtype] * scale:
+            return f"result {i} is {error:.2g} off, of {scale:.2g}"
+    return ""
+
+
+def random(*shape, dtype):
+    return torch.randn(*shape).to(dtype)
+
+
+def norms(dtype):
+    for width in WIDTHS:
+        x, g, b = random(5, width, dtype=dtype), random(width, dtype=dtype), random(width, dtype=dtype)
+        yield f"layer_norm {width}", lambda x, g, b, w=width: F.layer_norm(x, (w,), g, b), (x, g, b)
+        yield f"rms_norm {width}", lambda x, g, w=width: F.rms_norm(x, (w,), g, 1e-5), (x, g)
+    for rows in (0, 1, 63, 64, 100, 300, 600, 1500):
+        x, g, b = random(rows, 72, dtype=dtype), random(72, dtype=dtype), random(72, dtype=dtype)
+        yield f"layer_norm rows {rows}", lambda x, g, b: F.layer_norm(x, (72,), g, b), (x, g, b)
+        yield f"rms_norm rows {rows}", lambda x, g: F.rms_norm(x, (72,), g, 1e-5), (x, g)
+    yield "layer_norm plain", lambda x: F.layer_norm(x, (77,)), (random(9, 77, dtype=dtype),)
+
+
+def softmaxes(dtype):
+    for width in (2, 3, 9, 17, 33, 128, 129) + WIDTHS:
+        x = random(3, width, dtype=dtype)
+        yield f"softmax {width}", lambda x: F.softmax(x, -1), (x,)
+        yield f"log_softmax {width}", lambda x: F.log_softmax(x, -1), (x,)
+    for shape in ((7, 5), (3, 40, 9), (2, 100, 70), (0, 5)):
+        yield f"softmax {shape} along 1", lambda x: F.softmax(x, 1 if x.dim() > 2 else 0), (random(*shape, dtype=dtype),)
+        yield f"log_softmax {shape} along 1", lambda x: F.log_softmax(x, 1 if x.dim() > 2 else 0), (random(*shape, dtype=dtype),)
+    if dtype != torch.float32:
+        for width in (33, 200, 3000):
+            yield (f"softmax {width} to fp32", lambda x: F.softmax(x, -1, dtype=torch.float32 if x.is_cuda else torch.float64),
+                   (random(4, width, dtype=dtype),))
+
+
+def losses(dtype):
+    for rows in (1, 5, 31, 100, 1000):
+        x, t = random(rows, 13, dtype=dtype), torch.randint(13, (rows,))
+        t[::3] = -100
+        w = torch.rand(13).to(dtype)
+        for reduction in ("sum", "mean"):
+            yield f"nll_loss {rows} {reduction}", lambda x, t, r=reduction: F.nll_loss(x, t, reduction=r), (x, t.clamp(min=0))
+            yield (f"nll_loss {rows} {reduction} ignoring", lambda x, t, r=reduction: F.nll_loss(x, t, reduction=r, ignore_index=-100), (x, t))
+            yield (f"nll_loss {rows} {reduction} weighted", lambda x, t, w, r=reduction: F.nll_loss(x, t, w.detach(), reduction=r), (x, t, w))
+    yield "nll_loss of a row", lambda x, t: F.nll_loss(x, t), (random(13, dtype=dtype), torch.tensor(4))
+    yield "cross_entropy 211", lambda x, t: F.cross_entropy(x, t), (random(50, 211, dtype=dtype), torch.randint(211, (50,)))
+    yield "cross_entropy 4096", lambda x, t: F.cross_entropy(x, t), (random(9, 4096, dtype=dtype), torch.randint(4096, (9,)))
+
+
+def shapes(dtype):
+    a, b = random(3, 5, 8, dtype=dtype), random(3, 5, 24, dtype=dtype)
+    c, d = random(3, 7, 13, dtype=dtype), random(7, 3, 13, dtype=dtype)
+    yield "cat of whole vectors", lambda a, b: torch.cat((a, b), -1), (a, b)
+    yield "cat of rows", lambda a: torch.cat((a, a, a)), (a,)
+    yield "cat in the middle", lambda c: torch.cat((c, c), 1), (c,)
+    yield "cat at the end", lambda c: torch.cat((c, c, c), 2), (c,)
+    yield "cat transposed", lambda a: torch.cat((a.transpose(1, 2), a.transpose(1, 2)), 1), (a,)
+    yield "cat of both sorts", lambda c, d: torch.cat((c, d.transpose(0, 1)), 1), (c, d)
+    yield "cat of 200", lambda c: torch.cat([c[i % 3] for i in range(200)], 1), (c,)
+    yield "cat with an empty one", lambda a: torch.cat((a[:, :0], a), 1), (a,)
+    yield "cat of integers", lambda x: torch.cat((x, x[:, :3]), 1), (torch.randint(99, (3, 5)),)
+    yield "cat of heads", lambda a: torch.cat((a.view(3, 5, 2, 4).transpose(1, 2), a.view(3, 5, 2, 4).transpose(1, 2)), -1), (a,)
+    for k in (-2, 0, 3):
+        yield f"tril {k}", lambda c, k=k: torch.tril(c, k), (c,)
+        yield f"triu {k}", lambda d, k=k: torch.triu(d.transpose(0, 1), k), (d,)
+    yield "tril of bool", lambda x: torch.tril(x), (torch.ones(9, 11, dtype=torch.bool),)
+
+
+def indexings(dtype):
+    for width in (8, 64, 136):  # rows of whole 16 bytes
+        for count in (1, 40, 500):
+            w, t = random(50, width, dtype=dtype), torch.randint(50, (count,))
+            if dtype == torch.float32 or count < 500:
+                yield f"embedding {width} by {count}", lambda w, t: F.embedding(t, w), (w, t)
+    yield "embedding with padding", lambda w, t: F.embedding(t, w, padding_idx=3), (random(9, 24, dtype=dtype), torch.randint(9, (60,)))
+    yield "index_select along 1", lambda w, t: torch.index_select(w.detach(), 1, t), (random(6, 9, 16, dtype=dtype), torch.randint(9, (7,)))
+    yield "cumsum", lambda x: x.cumsum(-1), (torch.randint(9, (5, 300)),)
+
+
+def attentions(dtype):
+    def of(backend, scale=None, causal=False, mask=None):
+        def attend(q, k, v):
+            m = mask.to(q) if mask is not None and mask.is_floating_point() else mask if mask is None else mask.to(q.device)
+            with sdpa_kernel(backend if q.is_cuda else SDPBackend.MATH):
+                return F.scaled_dot_product_attention(q, k, v, m, is_causal=causal, scale=scale)
+
+        return attend
+
+    for name, backend in (("efficient", SDPBackend.EFFICIENT_ATTENTION), ("flash", SDPBackend.FLASH_ATTENTION)):
+        if name == "flash" and dtype == torch.float32:
+            continue
+        for queries, keys, width in ((1, 1, 8), (37, 37, 32), (33, 70, 64), (130, 130, 24), (5, 200, 128)):
+            inputs = [random(2, 3, n, width, dtype=dtype) for n in (queries, keys, keys)]
+            yield f"{name} {queries} x {keys} x {width}", of(backend), inputs
+            if queries == keys:
+                yield f"{name} causal {queries} x {keys} x {width}", of(backend, causal=True, scale=0.3), inputs
+        # as models have it: heads beside each other
+        inputs = [random(2, 40, 4, 32, dtype=dtype).transpose(1, 2) for _ in range(3)]
+        yield f"{name} causal, transposed", of(backend, causal=True), inputs
+    inputs = [random(2, 3, 40, 32, dtype=dtype) for _ in range(3)]
+    yield "efficient with a mask", of(SDPBackend.EFFICIENT_ATTENTION, mask=torch.ones(40, 40, dtype=torch.bool).tril()), inputs
+    yield "efficient with a bias", of(SDPBackend.EFFICIENT_ATTENTION, mask=torch.randn(2, 3, 40, 40).to(dtype)), inputs
+
+
+def dropped(dtype):
+    """Dropout: its own mask says what the rest has to be."""
+    for shape in ((3, 64), (77, 13), (1,), (4, 100, 48)):
+        def wrong(shape=shape):
+            x = random(*shape, dtype=dtype).abs() + 1
+            torch.cuda.manual_seed(7)
+            y, mask = torch.native_dropout(x.cuda(), 0.25, True)
+            y, mask = y.cpu(), mask.cpu()
+            if (y.double() - x.double() * mask / 0.75).abs().max() > CLOSE[dtype] * x.abs().max():
+                return "not what its mask says"
+            torch.cuda.manual_seed(7)
+            if not torch.equal(torch.native_dropout(x.cuda(), 0.25, True)[1].cpu(), mask):
+                return "differs when it is run again"
+            share = mask.double().mean().item()
+            return "" if mask.numel() < 1000 or abs(share - 0.75) < 0.03 else f"keeps {share:.2f}"
+
+        yield f"dropout {shape}", wrong
+    x = torch.rand(100, 40).t().to(dtype)
+    yield "dropout transposed", lambda: "" if torch.equal(*(lambda y, m: (y.cpu() != 0, m.cpu()))(*torch.native_dropout(x.cuda() + 1, 0.5, True))) else "mask"
+
+    for name, backend in (("efficient", SDPBackend.EFFICIENT_ATTENTION), ("flash", SDPBackend.FLASH_ATTENTION)):
+        if name == "flash" and dtype == torch.float32:
+            continue
+
+        def wrong_attention(backend=backend):
+            def attend(q, k, v):
+                torch.cuda.manual_seed(9)
+                with sdpa_kernel(backend):
+                    return F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=0.25)
+
+            q, k, v = (random(2, 3, 32, 32, dtype=dtype) for _ in range(3))
+            eye = torch.eye(32).expand(2, 3, 32, 32).to(dtype)
+            mask = attend(q.cuda(), k.cuda(), eye.contiguous().cuda()).cpu() != 0
+            share = mask.double().sum().item() / (6 * 32 * 33 / 2)
+
+            def reference(q, k, v):
+                s = (q @ k.transpose(-1, -2) / 32**0.5).masked_fill(~torch.ones(32, 32, dtype=torch.bool).tril(), -torch.inf)
+                return (s.softmax(-1) * mask / 0.75) @ v
+
+            return difference(attend, (q, k, v), dtype, reference) or ("" if abs(share - 0.75) < 0.05 else f"keeps {share:.2f}")
+
+        yield f"{name} attention with dropout", wrong_attention
+
+
+def main():
+    words, wrong, count = sys.argv[1:], 0, 0
+    torch.manual_seed(1)
+    print("seed 1")
+    for of_type, dtype in TYPES.items():
+        cases = [(name, lambda of=of, inputs=inputs: difference(of, inputs, dtype)) for family in
+                 (norms, softmaxes, losses, shapes, indexings, attentions) for name, of, inputs in family(dtype)]
+        for name, of in cases + list(dropped(dtype)):
+            name = f"{of_type} {name}"
+            if words and not any(word in name for word in words):
+                continue
+            try:
+                why = of()
+            except RuntimeError as e:  # a kernel is lacking
+                why = str(e).splitlines()[0]
+            count, wrong = count + 1, wrong + bool(why)
+            print(f"{name}: {why or 'right'}", flush=True)
+    print(f"{count} cases, {wrong} wrong")
+    sys.exit(1 if wrong or not count else 0)
+
+
+if __name__ == "__main__":
+    main()
