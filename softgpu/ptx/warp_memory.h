@@ -259,7 +259,7 @@ SG_CAS(16) SG_CAS(32) SG_CAS(64)
 {
     return sg_lt_u64(sg_sub_b64(at, sg_all64(begin)), sg_all64(bytes));
 }
-#define SG_STACK_BYTES ((uint64_t)256 << 10) /* of a fiber of the driver */
+#define SG_STACK_BYTES ((uint64_t)1 << 20) /* of a fiber of the driver */
 SG_INLINE uint32_t sg_is_local(const sg_warp_t *w, sg_v64 at)
 {
     return sg_between(at, sg_address(w->stack) - SG_STACK_BYTES, SG_STACK_BYTES);
