@@ -159,6 +159,10 @@ def parse_arguments():
     for name, value in dict(layers=12, width=768, heads=12, context=1024, batch=16, vocab=50304, steps=24, warmup=12).items():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--dropout", type=float, default=0.1)
+    parser.add_argument("--precision", choices=["bf16", "fp32"], default="bf16", help="bf16: by autocast")
+    parser.add_argument("--optimizer", choices=["fused", "foreach"], default="fused", help="how AdamW is computed")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--accumulate", type=int, default=1, help="batches of a step")
     parser.add_argument("--fast", action="store_true", help="whatever order of sums is fastest")
     parser.add_argument("--device", default="cuda")
     return parser.parse_args()
@@ -175,14 +179,15 @@ def train(o, model, optimizer, data):
         compiled = torch.compile(model)
     for i in range(o.steps):
         begin = time.perf_counter()
-        batch = data[i % len(data)].to(device, non_blocking=True)
-        with torch.autocast(device, torch.bfloat16):
-            if o.mode == "offload":
-                with torch.autograd.graph.save_on_cpu(pin_memory=device == "cuda"):
+        for k in range(o.accumulate):
+            batch = data[(i * o.accumulate + k) % len(data)].to(device, non_blocking=True)
+            with torch.autocast(device, torch.bfloat16, enabled=o.precision == "bf16"):
+                if o.mode == "offload":
+                    with torch.autograd.graph.save_on_cpu(pin_memory=device == "cuda"):
+                        loss = compiled(batch[:, :-1], batch[:, 1:])
+                else:
                     loss = compiled(batch[:, :-1], batch[:, 1:])
-            else:
-                loss = compiled(batch[:, :-1], batch[:, 1:])
-        loss.backward()
+            (loss / o.accumulate if o.accumulate > 1 else loss).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -210,19 +215,19 @@ def main():
         torch.use_deterministic_algorithms(True)
         torch.utils.deterministic.fill_uninitialized_memory = False
     torch.set_float32_matmul_precision("high")
-    torch.manual_seed(1)
+    torch.manual_seed(o.seed)
     model = (HuggingFace if o.model.startswith("hf-") else Model)(o).to(o.device)
     data = list(torch.randint(o.vocab, (8, o.batch, o.context + 1)))  # each step copies its batch, as a loader's are
     if o.device == "cuda":
         data = [batch.pin_memory() for batch in data]
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1, fused=o.device == "cuda")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1, **{o.optimizer: True} if o.device == "cuda" else {})
     losses, times = train(o, model, optimizer, data)
     sums = hashlib.sha256(json.dumps([loss.hex() for loss in losses]).encode())
-    for p in model.parameters():
+    for p in [*model.parameters(), *(t for state in optimizer.state.values() for t in state.values())]:
         bits = p.detach().cpu().contiguous()
         sums.update(ctypes.string_at(bits.data_ptr(), bits.nbytes))
     ms = statistics.median(times[o.warmup :])
-    result = {"model": o.model, "mode": o.mode, "hash": sums.hexdigest()[:16], "loss_first": losses[0], "loss_last": losses[-1],
+    result = {"model": o.model, "mode": o.mode, "hash": sums.hexdigest()[:16], "seed": o.seed, "precision": o.precision, "losses": losses,
               "ms": round(ms, 3), "tokens_per_s": round(o.batch * o.context / ms * 1e3),
               "parameters": sum(p.numel() for p in model.parameters())}
     if o.device == "cuda":

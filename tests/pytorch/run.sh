@@ -7,6 +7,8 @@
 #   --torch FOLDER    where the wheel is unzipped or installed (pip install --target): it has a folder torch
 #   --python PYTHON   the Python that runs it (python3); without --torch the one whose torch it is
 #   --budgets LIST    bytes (210MiB) or shares of what PyTorch holds by itself at its peak (100%,70%)
+#   --compute         kernels that compute instead (compute/), for each model of `models` below: the losses beside PyTorch's on the CPU, the
+#                     bits within 80, 60 and 45% beside those without ebb, and which launches are proven (compute/report.py)
 #   --expect WHAT     found (default), learned or driven: at least that, within every budget
 #   -- OPTIONS        of tests/gpu/pytorch_models.py; by default a small GPT-2
 #
@@ -16,7 +18,20 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 build=${BUILD_FOLDER:-$root/build}
-out='' folder='' python=python3 budgets=100%,70%,50% expect=found
+out='' folder='' python=python3 budgets='' expect=found compute=''
+# Of --compute: 30 steps; activations of 2 MiB, because ebb does not evict buffers up to 1 MiB. With dropout there are no losses to compare: the CPU has other masks.
+models=(
+    '--model gpt2 --precision fp32 --dropout 0'
+    '--model gpt2 --precision bf16 --dropout 0 --accumulate 2'
+    '--model gpt2 --precision bf16 --dropout 0.1'
+    '--model llama --precision fp32 --dropout 0 --optimizer foreach'
+    '--model llama --precision bf16 --dropout 0'
+    '--model hf-gpt2 --precision fp32 --dropout 0'
+    '--model hf-llama --precision bf16 --dropout 0'
+    '--model gpt2 --precision bf16 --dropout 0 --mode compile'
+    '--model llama --precision fp32 --dropout 0 --mode compile'
+)
+small='--layers 4 --width 256 --heads 4 --context 128 --batch 16 --vocab 512 --steps 30 --warmup 20'
 options=(--model gpt2 --layers 4 --width 256 --heads 4 --context 256 --batch 8 --vocab 4096 --steps 24 --warmup 16)
 
 skip() {
@@ -41,6 +56,7 @@ while (($#)); do
         esac
         shift
         ;;
+    --compute) compute=1 ;;
     --)
         shift
         options=("$@")
@@ -56,6 +72,7 @@ while (($#)); do
     shift
 done
 [[ -n $out ]] || refuse 'where to?'
+budgets=${budgets:-$([[ $compute ]] && echo 80%,60%,45% || echo 100%,70%,50%)}
 [[ $expect =~ ^(found|learned|driven)$ ]] || refuse "--expect $expect"
 
 # ---- what it takes ----
@@ -122,6 +139,13 @@ export PYTHONPATH=$out/site${PYTHONPATH:+:$PYTHONPATH} LD_LIBRARY_PATH=$build/so
 missing=$(ldd "$out/site/torch/lib/libtorch_cuda.so" | awk '/=> not found/ { print $1 }' | sort -u | xargs)
 [[ -z $missing ]] || skip "no $missing beside PyTorch, nor in the toolkit (pip download --no-deps has each as a wheel of NVIDIA's)"
 
+if [[ $compute ]]; then
+    command -v clang++-19 >/dev/null || skip 'no clang++-19 (Debian: clang-19), which takes the headers of CUDA 13'
+    for library in "$out"/kernels/*.softgpu.so; do
+        "$python" -B "$here/compute/make.py" "$library" "$torch" "$build" "$out/compute"
+    done
+fi
+
 # ---- runs ----
 
 export SOFTGPU_MEMORY=${SOFTGPU_MEMORY:-6G} SOFTGPU_KERNEL_PATH=$out/kernels SOFTGPU_DRY=1 CUBLAS_WORKSPACE_CONFIG=:4096:8 XDG_CACHE_HOME=$out/cache
@@ -136,15 +160,51 @@ trains() {
     }
 }
 
-trains alone env PYTORCH_ALLOC_CONF=backend:cudaMallocAsync
-peak=$("$python" -c 'import json, sys; print(json.load(open(sys.argv[1]))["torch_peak_bytes"])' "$out/alone.json")
-echo "PyTorch $(sed -n "s/^__version__ = '\(.*\)'/\1/p" "$torch/version.py") by itself: $((peak >> 20)) MiB at its peak"
+# peak_of <name>: bytes.
+peak_of() {
+    "$python" -c 'import json, sys; print(json.load(open(sys.argv[1]))["torch_peak_bytes"])' "$out/$1.json"
+}
+
+# within <folder/ or nothing> <budget> <peak>: a run of that, with its statistics.
+within() {
+    local name=$1$2 bytes=$2
+    [[ $2 != *% ]] || bytes=$(($3 * ${2%\%} / 100))
+    rm -f "$out/$name.stats"
+    trains "$name" "$build/bin/ebb" run --budget "$bytes" --log info --stats "$out/$name.stats" --
+}
+
 failed=0
+if [[ $compute ]]; then
+    export SOFTGPU_KERNEL_PATH=$out/compute SOFTGPU_DRY=0 CUBLAS_WORKSPACE_CONFIG=:16:8 SOFTGPU_ARCH=80 TRITON_PTXAS_PATH=$root/softgpu/ptxas TRITON_CACHE_DIR=$out/cache/triton \
+        TRITON_LIBCUDA_PATH=$build/softgpu/lib TORCHINDUCTOR_CACHE_DIR=$out/cache/inductor CPATH=${CUDA_HOME:-/usr/local/cuda}/include
+    for model in "${models[@]}"; do
+        name=$(tr -s ' -' '-' <<<"${model#--model }")
+        read -r -a options <<<"$model $small"
+        rm -rf "${out:?}/$name" && mkdir -p "$out/$name"
+        trains "$name/alone" env PYTORCH_ALLOC_CONF=backend:cudaMallocAsync || {
+            failed=1
+            continue
+        }
+        [[ $model == *'--dropout 0.'* ]] || {
+            options+=(--device cpu --mode eager)
+            trains "$name/cpu" || failed=1
+            read -r -a options <<<"$model $small"
+        }
+        peak=$(peak_of "$name/alone")
+        for budget in ${budgets//,/ }; do
+            EBB_TRACE=$out/$name/$budget.trace within "$name/" "$budget" "$peak" || failed=1
+        done
+        read -r -a list <<<"${budgets//,/ }"
+        "$python" -B "$here/compute/report.py" "$out/$name" "${list[@]}" || failed=1
+    done
+    exit $failed
+fi
+
+trains alone env PYTORCH_ALLOC_CONF=backend:cudaMallocAsync
+peak=$(peak_of alone)
+echo "PyTorch $(sed -n "s/^__version__ = '\(.*\)'/\1/p" "$torch/version.py") by itself: $((peak >> 20)) MiB at its peak"
 for budget in ${budgets//,/ }; do
-    bytes=$budget
-    [[ $budget != *% ]] || bytes=$((peak * ${budget%\%} / 100))
-    rm -f "$out/$budget.stats"
-    if trains "$budget" "$build/bin/ebb" run --budget "$bytes" --log info --stats "$out/$budget.stats" --; then
+    if within '' "$budget" "$peak"; then
         "$python" -B "$here/report.py" "$out/$budget" "$expect" || failed=1
     else
         failed=1

@@ -28,7 +28,7 @@
 
 #include "softgpu/driver/stream/streams.h"
 
-#define SG_FIBER_STACK_BYTES     ((size_t)256 << 10)
+#define SG_FIBER_STACK_BYTES     ((size_t)1 << 20)
 #define SG_COROUTINE_STACK_BYTES ((size_t)1 << 20)
 #define SG_MAX_THREADS           1024u
 #define SG_WARP                  32u

@@ -124,13 +124,39 @@ struct masked_scale {
     __device__ T operator()(T gradient, bool kept) const { return float(gradient) * kept * scale; }
 };
 
+/* Of integers, as its signs are Python's. */
+template <typename T>
+struct remainder {
+    __device__ T operator()(T a, T b) const
+    {
+        const T r = a % b;
+        return r && (r < 0) != (b < 0) ? r + b : r;
+    }
+};
+
+template <typename T>
+struct div_trunc {
+    __device__ T operator()(T a, T b) const { return a / b; }
+};
+
+/* Which comparison: >=, >, <=, <. */
+template <typename T>
+struct compare_scalar {
+    int operation;
+    T b;
+    void *host;
+
+    __device__ bool operator()(T a) const { return operation == 0 ? a >= b : operation == 1 ? a > b : operation == 2 ? a <= b : a < b; }
+};
+
 template <typename F>
 using addresses = std::array<char *, operands<F>>;
 
-template <typename... F>
+/* A thread takes so many elements at once: 16 bytes, and four at most. */
+template <int vector, typename... F>
 void contiguous()
 {
-    ((void)(vectorized_elementwise_kernel<4, F, addresses<F>>), ...);
+    ((void)(vectorized_elementwise_kernel<vector, F, addresses<F>>), ...);
 }
 
 template <typename... F>
@@ -155,12 +181,14 @@ using scaled = BUnaryFunctor<T, T, T, binary_internal::MulFunctor<float>>;
 template <typename T>
 using scaling = AUnaryFunctor<T, T, T, binary_internal::MulFunctor<float>>;
 
-template void contiguous<FillFunctor<float>, CUDAFunctor_add<float>, CUDAFunctor_add<BFloat16>, CUDAFunctorOnSelf_add<float>, product<float>,
+template void contiguous<4, FillFunctor<float>, FillFunctor<int>, CUDAFunctor_add<float>, CUDAFunctor_add<BFloat16>, CUDAFunctorOnSelf_add<float>, product<float>,
                          product<BFloat16>, scaled<float>, scaling<float>, to_bfloat16, reciprocal<float>, silu<float>, silu<BFloat16>,
                          silu_backward<float>, silu_backward<BFloat16>, gelu_tanh<float>, gelu_tanh<BFloat16>, gelu_tanh_backward<float>,
-                         gelu_tanh_backward<BFloat16>, clamp<float>, masked_scale<float>, masked_scale<BFloat16>>();
+                         gelu_tanh_backward<BFloat16>, clamp<float>, masked_scale<float>, masked_scale<BFloat16>, compare_scalar<int64_t>>();
+template void contiguous<2, FillFunctor<int64_t>, AUnaryFunctor<int64_t, int64_t, int64_t, binary_internal::MulFunctor<int64_t>>,
+                         BUnaryFunctor<int64_t, int64_t, int64_t, div_trunc<int64_t>>>();
 template void not_contiguous<CUDAFunctor_add<float>, CUDAFunctor_add<BFloat16>, product<float>, product<BFloat16>, neg<float>, neg<BFloat16>,
-                             copy<float>, copy<BFloat16>, copy<int64_t>>();
+                             copy<float>, copy<BFloat16>, copy<int64_t>, BUnaryFunctor<int64_t, int64_t, int64_t, remainder<int64_t>>>();
 template void converted<CUDAFunctor_add<float>, copy<float>>();
 
 } // namespace compute

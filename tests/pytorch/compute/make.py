@@ -31,10 +31,13 @@ functors = {
     "launch_clamp_scalar": "compute::clamp<{0}>",
     "masked_scale_kernel": "compute::masked_scale<{0}>",
     "sum_functor": "compute::sum<{0}>",
+    "remainder_kernel_cuda": "compute::remainder<{0}>",
+    "div_trunc_kernel_cuda": "compute::div_trunc<{0}>",
+    "compare_scalar_kernel": "compute::compare_scalar<{0}>",
 }
 
 of_wheel = re.compile(
-    r"at::native::(?:\(anonymous namespace\)::)?(\w+)(?:<[^()]*>)?(?:::operator\(\))?\((?:[^()]|\(anonymous namespace\))*\)"
+    r"at::native::(?:binary_internal::)?(?:\(anonymous namespace\)::)?(\w+)(?:<[^()<>]*>)?(?:::operator\(\))?\((?:[^()]|\(anonymous namespace\))*\)"
     r"((?:::\{lambda\(\)#\d+\}::operator\(\)\(\) const)*)::\{lambda\(([^()]+)\)#\d+\}")
 
 

@@ -1,0 +1,59 @@
+"""report.py FOLDER BUDGET...: what runs with kernels that compute have shown (run.sh --compute): the losses beside those of PyTorch's CPU
+backend, the bits within each budget beside those without ebb, and which launches are proven or refused. 1 if losses or bits differ, or a
+budget's plan was never driven."""
+
+import collections
+import json
+import pathlib
+import sys
+
+# Relative. PyTorch computes products of float32 in TF32 (its "high" precision) on a GPU, and with other orders of sums.
+TOLERANCE = {"fp32": 2e-3, "bf16": 2e-2}
+
+
+def read(path):
+    return json.loads(path.read_text())
+
+
+def launches(path):
+    """Of the step in a trace: kernels by verdict, and the names of each."""
+    verdicts = collections.defaultdict(collections.Counter)
+    for line in path.read_text().splitlines():
+        row = json.loads(line)
+        if row.get("kind") == "kernel":
+            verdicts[row["verdict"]][row["name"]] += 1
+    return verdicts
+
+
+def main():
+    folder, budgets = pathlib.Path(sys.argv[1]), sys.argv[2:]
+    alone, good = read(folder / "alone.json"), True
+    said = f"{folder.name}: seed {alone['seed']}, {len(alone['losses'])} steps, losses {alone['losses'][0]:.4f} to {alone['losses'][-1]:.4f}"
+    if (folder / "cpu.json").exists():
+        pairs = zip(alone["losses"], read(folder / "cpu.json")["losses"])
+        most = max(abs(a - b) / abs(b) for a, b in pairs)
+        agree = most <= TOLERANCE[alone["precision"]]
+        good = good and agree
+        said += f", beside the CPU's {most:.1e} ({'agrees' if agree else 'differs'}: {TOLERANCE[alone['precision']]:.0e})"
+    print(said)
+    for budget in budgets:
+        if not (folder / f"{budget}.stats").exists() or not (folder / f"{budget}.json").read_text():
+            print(f"  {budget}: failed")
+            good = False
+            continue
+        run, stats = read(folder / f"{budget}.json"), read(folder / f"{budget}.stats")
+        same = (run["hash"], run["losses"]) == (alone["hash"], alone["losses"])
+        good = good and same and stats["steps_driven"] > 0
+        print(f"  {budget}: {'same bits' if same else 'OTHER BITS'}; driven {stats['steps_driven']} of {stats['steps']} steps; "
+              f"dropped {stats['dropped']}, offloaded {stats['offloaded']} buffers; {stats['replays']} replays, {stats['mismatches']} mismatches; "
+              f"{stats['stale_words']} stale words")
+        trace = folder / f"{budget}.trace"
+        for verdict, names in sorted(launches(trace).items() if trace.exists() else []):
+            print(f"    {verdict}: {names.total()} launches of {len(names)} kernels")
+            for name, count in names.most_common() if verdict != "proven" else []:
+                print(f"      {count} {name[:160]}")
+    sys.exit(not good)
+
+
+if __name__ == "__main__":
+    main()
