@@ -91,6 +91,7 @@ def make_unit(source, torch, build, out, wanted):
     """Compiled again only where the kernels have changed."""
     unit, root = out / f"{source.stem}.so", here.parents[2]
     run("clang++-19", "-x", "cuda", "-std=c++20", "--cuda-path=/usr/local/cuda", "--cuda-gpu-arch=sm_80", "--cuda-device-only", "-O2", "-S", "-w",
+        "-mllvm", "-inline-threshold=100000",  # as nvcc does: one function, no stack
         "-isystem", here / "include", "-isystem", f"{torch}/include", "-isystem", "/usr/local/cuda/include/cccl", "-o", unit.with_suffix(".ptx"), source)
     ptx = kept(unit.with_suffix(".ptx").read_text(), wanted)
     small = unit.with_suffix(".kept.ptx")
