@@ -14,6 +14,12 @@
 #ifndef SG_PTX_WARP_H
 #define SG_PTX_WARP_H
 
+/* Without two passes whose time grows with the square of a function's length: a sum of PyTorch's takes 5 s of GCC 12 instead of 38, and runs
+ * as fast. */
+#if defined __GNUC__ && !defined __clang__
+#pragma GCC optimize("no-tree-pta,no-tree-sra")
+#endif
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
