@@ -10,7 +10,7 @@
 #   --compute         kernels that compute instead (compute/), for each model of `models` below: the losses beside PyTorch's on the CPU, the
 #                     bits within 80, 60 and 45% beside those without ebb, and which launches are proven (compute/report.py)
 #   --expect WHAT     found (default), learned or driven: at least that, within every budget
-#   -- OPTIONS        of tests/gpu/pytorch_models.py; by default a small GPT-2
+#   -- OPTIONS        of tests/gpu/pytorch_models.py; by default a small GPT-2. With --compute: of one model, behind which follow those of `small`
 #
 # OUT has links to the wheel, its kernels' library (made once, half a minute), and of each budget log, statistics and output. BUILD_FOLDER: build.
 set -euo pipefail
@@ -60,6 +60,7 @@ while (($#)); do
     --)
         shift
         options=("$@")
+        models=("$*")
         break
         ;;
     -h | --help)
@@ -177,6 +178,8 @@ failed=0
 if [[ $compute ]]; then
     export SOFTGPU_KERNEL_PATH=$out/compute SOFTGPU_DRY=0 CUBLAS_WORKSPACE_CONFIG=:16:8 SOFTGPU_ARCH=80 TRITON_PTXAS_PATH=$root/softgpu/ptxas TRITON_CACHE_DIR=$out/cache/triton \
         TRITON_LIBCUDA_PATH=$build/softgpu/lib TORCHINDUCTOR_CACHE_DIR=$out/cache/inductor CPATH=${CUDA_HOME:-/usr/local/cuda}/include
+    "$python" -B "$here/compute/test_kernels_of_torch.py" >"$out/compute/test.log" 2>&1 || failed=1
+    echo "operators against PyTorch's CPU backend: $(tail -n 1 "$out/compute/test.log") ($out/compute/test.log)"
     for model in "${models[@]}"; do
         name=$(tr -s ' -' '-' <<<"${model#--model }")
         read -r -a options <<<"$model $small"

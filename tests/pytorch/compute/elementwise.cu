@@ -4,60 +4,75 @@
 #include <ATen/native/TensorCompare.h>
 #include <ATen/native/cuda/BinaryInternal.h>
 
-namespace at::native {
+namespace at::native
+{
 
-template <typename T>
-struct FillFunctor {
+template <typename T> struct FillFunctor {
     T value;
-    __device__ T operator()() const { return value; }
+    __device__ T operator()() const
+    {
+        return value;
+    }
 };
 
-template <typename T>
-struct CUDAFunctor_add {
+template <typename T> struct CUDAFunctor_add {
     opmath_type<T> alpha;
-    __device__ T operator()(T a, T b) const { return opmath_type<T>(a) + alpha * opmath_type<T>(b); }
+    __device__ T operator()(T a, T b) const
+    {
+        return opmath_type<T>(a) + alpha * opmath_type<T>(b);
+    }
 };
 
-template <typename T>
-struct CUDAFunctorOnSelf_add {
+template <typename T> struct CUDAFunctorOnSelf_add {
     opmath_type<T> b, alpha;
-    __device__ T operator()(T a) const { return opmath_type<T>(a) + alpha * b; }
+    __device__ T operator()(T a) const
+    {
+        return opmath_type<T>(a) + alpha * b;
+    }
 };
 
 } // namespace at::native
 
-namespace compute {
+namespace compute
+{
 
 using namespace at::native;
 using at::opmath_type;
 
-template <typename T>
-struct copy {
-    __device__ T operator()(T x) const { return x; }
+template <typename T> struct copy {
+    __device__ T operator()(T x) const
+    {
+        return x;
+    }
 };
 
 struct to_bfloat16 {
-    __device__ BFloat16 operator()(float x) const { return x; }
+    __device__ BFloat16 operator()(float x) const
+    {
+        return x;
+    }
 };
 
-template <typename T>
-struct neg {
-    __device__ T operator()(T x) const { return -x; }
+template <typename T> struct neg {
+    __device__ T operator()(T x) const
+    {
+        return -x;
+    }
 };
 
-template <typename T>
-struct reciprocal {
-    __device__ T operator()(T x) const { return T(1) / x; }
+template <typename T> struct reciprocal {
+    __device__ T operator()(T x) const
+    {
+        return T(1) / x;
+    }
 };
 
-template <typename T>
-__device__ inline opmath_type<T> logistic(opmath_type<T> x)
+template <typename T> __device__ inline opmath_type<T> logistic(opmath_type<T> x)
 {
     return 1 / (1 + std::exp(-x));
 }
 
-template <typename T>
-struct silu {
+template <typename T> struct silu {
     __device__ T operator()(T x_) const
     {
         const opmath_type<T> x = x_;
@@ -65,8 +80,7 @@ struct silu {
     }
 };
 
-template <typename T>
-struct silu_backward {
+template <typename T> struct silu_backward {
     __device__ T operator()(T gradient, T x_) const
     {
         const opmath_type<T> x = x_, s = logistic<T>(x);
@@ -75,17 +89,16 @@ struct silu_backward {
 };
 
 /* 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) */
-template <typename T>
-struct gelu_tanh {
+template <typename T> struct gelu_tanh {
     __device__ T operator()(T x_) const
     {
-        const opmath_type<T> x = x_, inner = opmath_type<T>(0.7978845608028654) * (x + opmath_type<T>(0.044715) * x * x * x);
+        const opmath_type<T> x = x_, inner = opmath_type<T>(0.7978845608028654) *
+                                             (x + opmath_type<T>(0.044715) * x * x * x);
         return opmath_type<T>(0.5) * x * (1 + std::tanh(inner));
     }
 };
 
-template <typename T>
-struct gelu_tanh_backward {
+template <typename T> struct gelu_tanh_backward {
     __device__ T operator()(T gradient, T x_) const
     {
         using F = opmath_type<T>;
@@ -97,8 +110,7 @@ struct gelu_tanh_backward {
 };
 
 /* The clamping of a scalar: which limits hold, then these; nvcc's lambda keeps them in this order. */
-template <typename T>
-struct clamp {
+template <typename T> struct clamp {
     at::native::detail::ClampLimits limits;
     opmath_type<T> low, high;
     void *host;
@@ -117,16 +129,24 @@ struct clamp {
 };
 
 /* The backward pass of dropout. */
-template <typename T>
-struct masked_scale {
+template <typename T> struct masked_scale {
     float scale;
     void *host;
-    __device__ T operator()(T gradient, bool kept) const { return float(gradient) * kept * scale; }
+    __device__ T operator()(T gradient, bool kept) const
+    {
+        return float(gradient) * kept * scale;
+    }
+};
+
+template <typename T> struct where {
+    __device__ T operator()(bool which, T a, T b) const
+    {
+        return which ? a : b;
+    }
 };
 
 /* Of integers, as its signs are Python's. */
-template <typename T>
-struct remainder {
+template <typename T> struct remainder {
     __device__ T operator()(T a, T b) const
     {
         const T r = a % b;
@@ -134,61 +154,70 @@ struct remainder {
     }
 };
 
-template <typename T>
-struct div_trunc {
-    __device__ T operator()(T a, T b) const { return a / b; }
+template <typename T> struct div_trunc {
+    __device__ T operator()(T a, T b) const
+    {
+        return a / b;
+    }
 };
 
 /* Which comparison: >=, >, <=, <. */
-template <typename T>
-struct compare_scalar {
+template <typename T> struct compare_scalar {
     int operation;
     T b;
     void *host;
 
-    __device__ bool operator()(T a) const { return operation == 0 ? a >= b : operation == 1 ? a > b : operation == 2 ? a <= b : a < b; }
+    __device__ bool operator()(T a) const
+    {
+        return operation == 0 ? a >= b : operation == 1 ? a > b : operation == 2 ? a <= b : a < b;
+    }
 };
 
-template <typename F>
-using addresses = std::array<char *, operands<F>>;
+template <typename F> using addresses = std::array<char *, operands<F>>;
 
 /* A thread takes so many elements at once: 16 bytes, and four at most. */
-template <int vector, typename... F>
-void contiguous()
+template <int vector, typename... F> void contiguous()
 {
     ((void)(vectorized_elementwise_kernel<vector, F, addresses<F>>), ...);
 }
 
-template <typename... F>
-void not_contiguous()
+template <typename... F> void not_contiguous()
 {
-    ((void)(elementwise_kernel<128, sizeof(typename function_traits<F>::result_type) >= 4 ? 2 : 4, strided<F>>), ...);
-}
-
-/* Operands of other types than the functor's. */
-template <typename... F>
-void converted()
-{
-    ((void)(unrolled_elementwise_kernel<F, addresses<F>, 4, TrivialOffsetCalculator<operands<F> - 1>, TrivialOffsetCalculator<1>,
-                                        memory::LoadWithCast<operands<F> - 1>, memory::StoreWithCast<1>>),
+    ((void)(elementwise_kernel < 128, sizeof(typename function_traits<F>::result_type) >= 4 ? 2 : 4,
+            strided < F >>),
      ...);
 }
 
-template <typename T>
-using product = BinaryFunctor<T, T, T, binary_internal::MulFunctor<float>>;
-template <typename T>
-using scaled = BUnaryFunctor<T, T, T, binary_internal::MulFunctor<float>>;
-template <typename T>
-using scaling = AUnaryFunctor<T, T, T, binary_internal::MulFunctor<float>>;
+/* Operands of other types than the functor's. */
+template <typename... F> void converted()
+{
+    ((void)(unrolled_elementwise_kernel<F, addresses<F>, 4, TrivialOffsetCalculator<operands<F> - 1>,
+                                        TrivialOffsetCalculator<1>, memory::LoadWithCast<operands<F> - 1>,
+                                        memory::StoreWithCast<1>>),
+     ...);
+}
 
-template void contiguous<4, FillFunctor<float>, FillFunctor<int>, CUDAFunctor_add<float>, CUDAFunctor_add<BFloat16>, CUDAFunctorOnSelf_add<float>, product<float>,
-                         product<BFloat16>, scaled<float>, scaling<float>, to_bfloat16, reciprocal<float>, silu<float>, silu<BFloat16>,
-                         silu_backward<float>, silu_backward<BFloat16>, gelu_tanh<float>, gelu_tanh<BFloat16>, gelu_tanh_backward<float>,
-                         gelu_tanh_backward<BFloat16>, clamp<float>, masked_scale<float>, masked_scale<BFloat16>, compare_scalar<int64_t>>();
-template void contiguous<2, FillFunctor<int64_t>, AUnaryFunctor<int64_t, int64_t, int64_t, binary_internal::MulFunctor<int64_t>>,
+template <typename T> using product = BinaryFunctor<T, T, T, binary_internal::MulFunctor<float>>;
+template <typename T> using scaled = BUnaryFunctor<T, T, T, binary_internal::MulFunctor<float>>;
+template <typename T> using scaling = AUnaryFunctor<T, T, T, binary_internal::MulFunctor<float>>;
+
+template void
+contiguous<4, FillFunctor<float>, FillFunctor<BFloat16>, FillFunctor<c10::Half>, FillFunctor<int>,
+           FillFunctor<unsigned char>, CUDAFunctor_add<float>, CUDAFunctor_add<BFloat16>,
+           CUDAFunctor_add<c10::Half>, CUDAFunctorOnSelf_add<float>, CUDAFunctorOnSelf_add<BFloat16>,
+           CUDAFunctorOnSelf_add<c10::Half>, product<float>, product<BFloat16>, product<c10::Half>,
+           scaled<float>, scaling<float>, to_bfloat16, reciprocal<float>, silu<float>, silu<BFloat16>,
+           silu_backward<float>, silu_backward<BFloat16>, gelu_tanh<float>, gelu_tanh<BFloat16>,
+           gelu_tanh_backward<float>, gelu_tanh_backward<BFloat16>, clamp<float>, masked_scale<float>,
+           masked_scale<BFloat16>, compare_scalar<int64_t>>();
+template void contiguous<2, FillFunctor<int64_t>,
+                         AUnaryFunctor<int64_t, int64_t, int64_t, binary_internal::MulFunctor<int64_t>>,
                          BUnaryFunctor<int64_t, int64_t, int64_t, div_trunc<int64_t>>>();
-template void not_contiguous<CUDAFunctor_add<float>, CUDAFunctor_add<BFloat16>, product<float>, product<BFloat16>, neg<float>, neg<BFloat16>,
-                             copy<float>, copy<BFloat16>, copy<int64_t>, BUnaryFunctor<int64_t, int64_t, int64_t, remainder<int64_t>>>();
+template void
+not_contiguous<CUDAFunctor_add<float>, CUDAFunctor_add<BFloat16>, CUDAFunctor_add<c10::Half>, product<float>,
+               product<BFloat16>, neg<float>, neg<BFloat16>, copy<float>, copy<BFloat16>, copy<c10::Half>,
+               copy<int64_t>, where<float>, where<BFloat16>, where<c10::Half>,
+               BUnaryFunctor<int64_t, int64_t, int64_t, remainder<int64_t>>>();
 template void converted<CUDAFunctor_add<float>, copy<float>>();
 
 } // namespace compute

@@ -1,7 +1,7 @@
 """make.py WHEEL_KERNELS TORCH BUILD OUT: kernels that compute, for a library of the wheel (run.sh --compute).
 
 WHEEL_KERNELS is the kernel library that kernels.c has made of it: its kernels' names and parameters. Each source here is compiled to PTX by
-Clang, translated to C by softgpu/ptx, and compiled to a library of its own (a unit); OUT/<library>.softgpu.so has all kernels of the wheel,
+Clang, translated to C by softgpu/ptx, and compiled to a library of its own (a unit, in OUT/<library>); OUT/<library>.softgpu.so has all kernels of the wheel,
 those that a unit computes with its code, the others with none: to launch one is an error. Names are compared as c++filt shows them, which
 has no hashes in it. Parameters have to be the same."""
 
@@ -33,6 +33,7 @@ functors = {
     "sum_functor": "compute::sum<{0}>",
     "remainder_kernel_cuda": "compute::remainder<{0}>",
     "div_trunc_kernel_cuda": "compute::div_trunc<{0}>",
+    "where_kernel_impl": "compute::where<{1}>",
     "compare_scalar_kernel": "compute::compare_scalar<{0}>",
 }
 
@@ -87,13 +88,23 @@ def kept(ptx, wanted):
     return first
 
 
-def make_unit(source, torch, build, out, wanted):
-    """Compiled again only where the kernels have changed."""
-    unit, root = out / f"{source.stem}.so", here.parents[2]
-    run("clang++-19", "-x", "cuda", "-std=c++20", "--cuda-path=/usr/local/cuda", "--cuda-gpu-arch=sm_80", "--cuda-device-only", "-O2", "-S", "-w",
-        "-mllvm", "-inline-threshold=100000",  # as nvcc does: one function, no stack
-        "-isystem", here / "include", "-isystem", f"{torch}/include", "-isystem", "/usr/local/cuda/include/cccl", "-o", unit.with_suffix(".ptx"), source)
-    ptx = kept(unit.with_suffix(".ptx").read_text(), wanted)
+def make_ptx(source, torch, out):
+    """Compiled again only where a source has changed."""
+    ptx = out / f"{source.stem}.ptx"
+    newest = max(path.stat().st_mtime for path in here.rglob("*") if path.suffix in (".cu", ".h", ".py"))
+    if not ptx.exists() or ptx.stat().st_mtime < newest:
+        run("clang++-19", "-x", "cuda", "-std=c++20", "--cuda-path=/usr/local/cuda", "--cuda-gpu-arch=sm_80", "--cuda-device-only", "-O2", "-S",
+            "-w", "-mllvm", "-inline-threshold=100000",  # as nvcc does: one function, no stack
+            "-isystem", here / "include", "-isystem", f"{torch}/include", "-isystem", "/usr/local/cuda/include/cccl", "-o", ptx, source)
+    return ptx
+
+
+def make_unit(source, torch, build, out, folder, wanted):
+    """Compiled again only where the kernels have changed. None: none is wanted."""
+    unit, root = folder / f"{source.stem}.so", here.parents[2]
+    ptx = kept(make_ptx(source, torch, out).read_text(), wanted)
+    if not re.search(r"(?m)^(?:\.visible |\.weak )?\.entry ", ptx):
+        return None
     small = unit.with_suffix(".kept.ptx")
     if not unit.exists() or not small.exists() or small.read_text() != ptx:
         small.write_text(ptx)
@@ -126,13 +137,15 @@ def write_library(wheel, bound, units, path):
 
 def main():
     library, torch, build, out = (pathlib.Path(path) for path in sys.argv[1:])
-    out.mkdir(parents=True, exist_ok=True)
+    folder = out / library.name.split(".")[0]
+    folder.mkdir(parents=True, exist_ok=True)
     wheel = kernels_of(library)
     numbers = {}
     for i, text in enumerate(shown([name.decode() for name in wheel])):
         text = attention.sub(ours_of_attention, strided.sub(r"compute::strided<\1>", of_wheel.sub(ours, text)))
         numbers.setdefault(text, []).append(i)
-    units = [make_unit(source, torch, build, out, numbers) for source in sorted(here.glob("*.cu"))]
+    units = [make_unit(source, torch, build, out, folder, numbers) for source in sorted(here.glob("*.cu"))]
+    units = [unit for unit in units if unit]
     of = list(wheel.values())
     bound, differing = [], []
     for unit in units:
@@ -142,9 +155,9 @@ def main():
             bound += [(i, unit.stem, k) for i in numbers[text]]
     if differing:
         sys.exit("other parameters than the wheel's:\n" + "\n".join(differing))
-    source = out / f"{library.name}.c"
+    source = folder / f"{library.name}.c"
     write_library(wheel, bound, units, source)
-    run("cc", "-shared", "-fPIC", "-I", here.parents[2] / "softgpu/include", "-Wl,-rpath,$ORIGIN", "-o", out / library.name, source, *units)
+    run("cc", "-shared", "-fPIC", "-I", here.parents[2] / "softgpu/include", f"-Wl,-rpath,$ORIGIN/{folder.name}", "-o", out / library.name, source, *units)
     print(f"{library.name}: {len(bound)} of {len(wheel)} kernels compute")
 
 
