@@ -527,7 +527,6 @@ static void run_blocks(const softgpu_launch_t *launch, uint64_t first, uint64_t 
     sg_run.launch = launch;
     sg_run.entry = entry;
     *entry->launch = launch;
-    sg_coroutines_begin();
     if (launch->cooperative) {
         take_turns();
         free_all();
@@ -543,6 +542,7 @@ static void run_warps(const softgpu_launch_t *launch, uint64_t first, uint64_t c
                       const softgpu_entry_t *entry)
 {
     sg_run.warps = true;
+    sg_coroutines_begin();
     run_blocks(launch, first, count, entry);
 }
 
