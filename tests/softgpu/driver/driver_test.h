@@ -5,11 +5,13 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <cuda.h>
@@ -52,6 +54,24 @@ static inline void launch_slow_store(CUstream stream, CUdeviceptr p, int value, 
 {
     void *args[] = {&p, &value, &rounds};
     OK(cuLaunchKernel(kernel("_Z10slow_storePiij"), 1, 1, 1, 32, 1, 1, 0, stream, args, NULL));
+}
+
+/* What is issued to the stream from here on waits for let_go(). */
+static atomic_int gate;
+static inline void wait_for_gate(void *data)
+{
+    (void)data;
+    while (!atomic_load(&gate))
+        usleep(1000);
+}
+static inline void hold(CUstream stream)
+{
+    atomic_store(&gate, 0);
+    OK(cuLaunchHostFunc(stream, wait_for_gate, NULL));
+}
+static inline void let_go(void)
+{
+    atomic_store(&gate, 1);
 }
 
 static inline CUdeviceptr device_alloc(size_t bytes)

@@ -3,7 +3,6 @@
 #include "driver_test.h"
 
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* ---- scenes, in the child ---- */
 

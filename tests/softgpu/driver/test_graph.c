@@ -106,25 +106,26 @@ static void branches_run_side_by_side(void **state)
     CUgraph g;
     CUgraphNode filled, recorded, waiting;
     CUgraphExec e;
-    CUevent gate, done;
+    CUevent before, done;
     CUstream s = new_stream(), other = new_stream();
-    CUdeviceptr p = device_alloc(N * sizeof(float)), flag = device_alloc(4);
-    OK(cuEventCreate(&gate, CU_EVENT_DISABLE_TIMING));
+    CUdeviceptr p = device_alloc(N * sizeof(float));
+    OK(cuEventCreate(&before, CU_EVENT_DISABLE_TIMING));
     OK(cuEventCreate(&done, CU_EVENT_DISABLE_TIMING));
     OK(cuGraphCreate(&g, 0));
-    OK(cuGraphAddEventWaitNode(&waiting, g, NULL, 0, gate));
+    OK(cuGraphAddEventWaitNode(&waiting, g, NULL, 0, before));
     filled = add_fill(g, NULL, 0, p, 5);
     OK(cuGraphAddEventRecordNode(&recorded, g, &filled, 1, done));
     OK(cuGraphInstantiate(&e, g, 0));
 
-    launch_slow_store(other, flag, 1, 300u * 1000 * 1000);
-    OK(cuEventRecord(gate, other));
+    hold(other);
+    OK(cuEventRecord(before, other));
     OK(cuGraphLaunch(e, s));
     OK(cuEventSynchronize(done));
-    assert_int_equal(cuEventQuery(gate), CUDA_ERROR_NOT_READY);
+    assert_int_equal(cuEventQuery(before), CUDA_ERROR_NOT_READY);
     assert_int_equal(cuStreamQuery(s), CUDA_ERROR_NOT_READY);
+    let_go();
     OK(cuStreamSynchronize(s));
-    assert_int_equal(cuEventQuery(gate), CUDA_SUCCESS);
+    assert_int_equal(cuEventQuery(before), CUDA_SUCCESS);
     assert_true(read_float(p) == 5);
 }
 

@@ -3,7 +3,6 @@
 
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { MIB = 1 << 20 };
 

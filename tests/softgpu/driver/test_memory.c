@@ -2,7 +2,6 @@
 #include "driver_test.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 static void alloc_beyond_the_device_is_out_of_memory(void **state)
 {

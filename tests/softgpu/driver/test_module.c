@@ -1,8 +1,6 @@
 /* Modules, kernel libraries, launches and their arguments. */
 #include "driver_test.h"
 
-#include <unistd.h>
-
 struct mixed {
     char tag;
     double x;

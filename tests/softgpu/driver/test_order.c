@@ -2,18 +2,8 @@
  * programs that do the same in order. What they break: rules: alias-order, alloc-order, free-order, unmap-busy. */
 #include "driver_test.h"
 
-#include <semaphore.h>
 #include <stdbool.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-static sem_t gate;
-
-static void wait_for_gate(void *unused)
-{
-    (void)unused;
-    sem_wait(&gate);
-}
 
 /* A context that a broken rule may ruin, two streams, and a chunk with two addresses. */
 typedef struct scene {
@@ -41,7 +31,6 @@ static scene_t begin(void)
 {
     scene_t s;
     CUmemAllocationProp props = device_memory();
-    sem_init(&gate, 0, 0);
     OK(cuCtxCreate(&s.ctx, NULL, 0, 0));
     OK(cuStreamCreate(&s.a, CU_STREAM_NON_BLOCKING));
     OK(cuStreamCreate(&s.b, CU_STREAM_NON_BLOCKING));
@@ -51,17 +40,6 @@ static scene_t begin(void)
     OK(cuMemAlloc(&s.other, 1 << 20));
     OK(cuCtxSynchronize());
     return s;
-}
-
-/* Holds a stream up until let_go. */
-static void hold(CUstream s)
-{
-    OK(cuLaunchHostFunc(s, wait_for_gate, NULL));
-}
-
-static void let_go(void)
-{
-    sem_post(&gate);
 }
 
 static void end(scene_t s, CUresult expected)

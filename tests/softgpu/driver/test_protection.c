@@ -5,10 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* Runs `body` in a fresh process; what it returns, or 1000 + the signal that ended it. */
 static int in_child(int (*body)(void))
@@ -248,22 +246,15 @@ static void CUDA_CB on_host(void *data)
     told = 12345;
 }
 
-static void CUDA_CB hold_back(void *gate)
-{
-    while (!atomic_load((_Atomic int *)gate))
-        usleep(1000);
-}
-
 /* After a sticky error stream callbacks are still called, with it; host functions are not. */
 static int callbacks_after_a_fault(void)
 {
-    _Atomic int gate = 0;
     OK(cuMemAddressReserve(&wild, CHUNK, 0, 0, 0));
-    OK(cuLaunchHostFunc(NULL, hold_back, &gate));
+    hold(NULL);
     launch_slow_store(NULL, wild, 1, 1);
     OK(cuStreamAddCallback(NULL, on_stream, NULL, 0));
     OK(cuLaunchHostFunc(NULL, on_host, NULL));
-    gate = 1;
+    let_go();
     cuCtxSynchronize();
     return told == CUDA_ERROR_ILLEGAL_ADDRESS ? 0 : 1;
 }

@@ -2,7 +2,6 @@
 #include "driver_test.h"
 
 #include <pthread.h>
-#include <unistd.h>
 
 enum { SLOW = 20000000 }; /* rounds of slow_store: some ten milliseconds */
 
@@ -66,10 +65,12 @@ static void wait_takes_the_record_that_was_there_when_it_was_called(void **state
     OK(cuStreamSynchronize(b));
     OK(cuEventRecord(e, a));
     OK(cuStreamWaitEvent(b, e, 0));
-    launch_slow_store(c, p, 1, 10 * SLOW);
+    hold(c);
+    launch_slow_store(c, p, 1, 1);
     OK(cuEventRecord(e, c)); /* moves the event, not the wait */
     OK(cuStreamSynchronize(b));
     assert_int_equal(cuEventQuery(e), CUDA_ERROR_NOT_READY);
+    let_go();
     OK(cuEventSynchronize(e));
     assert_int_equal(read_int(p), 1);
     OK(cuEventDestroy(e));
@@ -100,11 +101,12 @@ static void legacy_stream_orders_itself_with_blocking_streams_only(void **state)
     OK(cuStreamSynchronize(NULL));
     assert_int_equal(read_int(p + 4), 2);
 
-    /* Longer than the deterministic scheduler has patience (executors.c), on fast processors, too. */
-    launch_slow_store(NULL, p, 3, 100 * SLOW);
+    hold(NULL);
+    launch_slow_store(NULL, p, 3, 1);
     OK(cuMemcpyDtoDAsync(p + 8, p + 4, 4, free_running));
     OK(cuStreamSynchronize(free_running));
     assert_int_equal(cuStreamQuery(NULL), CUDA_ERROR_NOT_READY); /* it did not wait */
+    let_go();
     OK(cuCtxSynchronize());
     assert_int_equal(read_int(p + 8), 2);
     OK(cuStreamDestroy(blocking));
@@ -142,10 +144,12 @@ static void elapsed_time_covers_the_work_between(void **state)
     OK(cuEventCreate(&b, 0));
     OK(cuEventCreate(&untimed, CU_EVENT_DISABLE_TIMING));
     OK(cuEventRecord(a, NULL));
+    hold(NULL);
     launch_slow_store(NULL, p, 1, 10 * SLOW);
     OK(cuEventRecord(b, NULL));
     OK(cuEventRecord(untimed, NULL));
     assert_int_equal(cuEventElapsedTime(&ms, a, b), CUDA_ERROR_NOT_READY);
+    let_go();
     OK(cuEventSynchronize(b));
     OK(cuEventElapsedTime(&ms, a, b));
     assert_true(ms > 5 && ms < 60000);

@@ -37,15 +37,35 @@ static void launch_increment(unsigned rounds, cudaStream_t stream)
     OK(cudaLaunchKernel(increment_kernel, (dim3){1, 1, 1}, (dim3){32, 1, 1}, args, 0, stream));
 }
 
+/* What is issued to the stream from here on waits for let_go(). */
+static atomic_int gate;
+static void wait_for_gate(void *data)
+{
+    (void)data;
+    while (!atomic_load(&gate))
+        usleep(1000);
+}
+static void hold(cudaStream_t stream)
+{
+    atomic_store(&gate, 0);
+    OK(cudaLaunchHostFunc(stream, wait_for_gate, NULL));
+}
+static void let_go(void)
+{
+    atomic_store(&gate, 1);
+}
+
 static void query_is_not_ready_while_work_runs(void **state)
 {
     (void)state;
     cudaStream_t stream = new_stream();
     OK(cudaMemset(counter, 0, 4));
     OK(cudaDeviceSynchronize());
-    launch_increment(SLOW, stream);
+    hold(stream);
+    launch_increment(1, stream);
     assert_int_equal(cudaStreamQuery(stream), cudaErrorNotReady);
     assert_int_equal(cudaGetLastError(), cudaErrorNotReady);
+    let_go();
     OK(cudaStreamSynchronize(stream));
     OK(cudaStreamQuery(stream));
     OK(cudaStreamDestroy(stream));
@@ -61,10 +81,12 @@ static void event_orders_two_streams(void **state)
     OK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
     OK(cudaMemset(counter, 0, 4));
     OK(cudaDeviceSynchronize());
+    hold(first);
     launch_increment(SLOW, first);
     OK(cudaEventRecord(event, first));
     assert_int_equal(cudaEventQuery(event), cudaErrorNotReady);
     cudaGetLastError();
+    let_go();
     OK(cudaStreamWaitEvent(second, event, 0));
     OK(cudaMemcpyAsync(&value, counter, 4, cudaMemcpyDeviceToHost, second));
     OK(cudaStreamSynchronize(second));
@@ -92,13 +114,7 @@ static void elapsed_time_spans_the_work(void **state)
     OK(cudaEventDestroy(end));
 }
 
-static atomic_int called, gate;
-static void hold_back(void *data)
-{
-    (void)data;
-    while (!atomic_load(&gate))
-        usleep(1000);
-}
+static atomic_int called;
 static void host_function(void *data)
 {
     atomic_fetch_add(&called, *(int *)data);
@@ -115,12 +131,11 @@ static void host_functions_run_in_order(void **state)
     cudaStream_t stream = new_stream();
     int one = 1, ten = 10;
     atomic_store(&called, 0);
-    atomic_store(&gate, 0);
-    OK(cudaLaunchHostFunc(stream, hold_back, NULL));
+    hold(stream);
     OK(cudaLaunchHostFunc(stream, host_function, &one));
     OK(cudaStreamAddCallback(stream, stream_callback, &ten, 0));
     assert_int_equal(atomic_load(&called), 0);
-    atomic_store(&gate, 1);
+    let_go();
     OK(cudaStreamSynchronize(stream));
     assert_int_equal(atomic_load(&called), 11);
     OK(cudaStreamDestroy(stream));
@@ -177,15 +192,14 @@ static void default_stream_orders_blocking_streams_as_it_should(void **state)
     OK(cudaStreamDestroy(stream));
     OK(cudaStreamCreate(&stream));
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
-    atomic_store(&gate, 0);
-    OK(cudaLaunchHostFunc(stream, hold_back, NULL));
+    hold(stream);
 #endif
     launch_increment(SLOW, stream);
     OK(cudaMemcpyAsync(&value, counter, 4, cudaMemcpyDeviceToHost, NULL));
     OK(cudaStreamSynchronize(NULL));
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
     assert_int_equal(value, 0);
-    atomic_store(&gate, 1);
+    let_go();
 #else
     assert_int_equal(value, 1);
 #endif
