@@ -26,43 +26,51 @@ static ebb_status_t ask(CUdevice device, const CUmemAllocationProp *prop)
     return 0;
 }
 
-static ebb_status_t write_on(CUstream stream, CUdeviceptr at)
-{
-    EBB_DRIVER(cuMemsetD32Async, EBB_CHUNK_BYTES, (at, 0, EBB_CHUNK_BYTES / 4, stream));
-    const CUresult waited = ebb_driver.cuStreamSynchronize(stream);
-    /* What comes next unmaps the chunk, which unmapping does not wait for: a wait that has failed is no wait. */
-    while (waited && ebb_driver.cuStreamQuery(stream) == CUDA_ERROR_NOT_READY)
-        continue;
-    return waited ? ebb_fail(waited, "cuStreamSynchronize", 0) : 0;
-}
+/* One chunk's life, as far as it has come. */
+typedef struct trial {
+    CUdevice device;
+    CUdeviceptr at;
+    CUmemGenericAllocationHandle chunk;
+    bool reserved, created, mapped;
+    bool in_use;      /* nothing has said that the write has ended */
+    CUresult failed;  /* the first call that did */
+    const char *what; /* which one */
+} trial_t;
 
-static ebb_status_t write_to(CUdeviceptr at)
+static bool note(trial_t *t, CUresult result, const char *what)
 {
-    CUstream stream;
-    EBB_DRIVER(cuStreamCreate, 0, (&stream, CU_STREAM_NON_BLOCKING));
-    const ebb_status_t status = write_on(stream, at);
-    ebb_driver.cuStreamDestroy_v2(stream);
-    return status;
-}
-
-static ebb_status_t use(CUdevice device, CUdeviceptr at)
-{
-    const CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
-                                    .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    EBB_DRIVER(cuMemSetAccess, EBB_CHUNK_BYTES, (at, EBB_CHUNK_BYTES, &access, 1));
-    return write_to(at);
-}
-
-static ebb_status_t map_and_use(CUdevice device, CUdeviceptr at, CUmemGenericAllocationHandle chunk)
-{
-    EBB_DRIVER(cuMemMap, EBB_CHUNK_BYTES, (at, EBB_CHUNK_BYTES, 0, chunk, 0));
-    const ebb_status_t status = use(device, at);
-    if (status) {
-        ebb_driver.cuMemUnmap(at, EBB_CHUNK_BYTES);
-        return status;
+    if (result && !t->failed) {
+        t->failed = result;
+        t->what = what;
     }
-    EBB_DRIVER(cuMemUnmap, EBB_CHUNK_BYTES, (at, EBB_CHUNK_BYTES));
-    return 0;
+    return !result;
+}
+#define DID(t, call, ...) note(t, ebb_driver.call(__VA_ARGS__), #call)
+
+static void write_on(trial_t *t, CUstream stream)
+{
+    if (!DID(t, cuMemsetD32Async, t->at, 0, EBB_CHUNK_BYTES / 4, stream))
+        return;
+    t->in_use = !DID(t, cuStreamSynchronize, stream);
+    /* Unmapping waits for nothing, and a wait that has failed is no wait. */
+    while (t->in_use) {
+        const CUresult is = ebb_driver.cuStreamQuery(stream);
+        t->in_use = is != CUDA_SUCCESS;
+        if (is != CUDA_ERROR_NOT_READY)
+            return;
+    }
+}
+
+static void use(trial_t *t)
+{
+    const CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = t->device},
+                                    .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUstream stream;
+    if (!DID(t, cuMemSetAccess, t->at, EBB_CHUNK_BYTES, &access, 1) ||
+        !DID(t, cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING))
+        return;
+    write_on(t, stream);
+    ebb_driver.cuStreamDestroy_v2(stream);
 }
 
 static bool is_full(void)
@@ -71,34 +79,37 @@ static bool is_full(void)
     return !ebb_driver.cuMemGetInfo_v2(&free_bytes, &total) && free_bytes < EBB_CHUNK_BYTES;
 }
 
-static ebb_status_t try_at(CUdevice device, const CUmemAllocationProp *prop, CUdeviceptr at)
+static void begin(trial_t *t, const CUmemAllocationProp *prop)
 {
-    CUmemGenericAllocationHandle chunk;
-    const ebb_status_t created = (ebb_status_t)ebb_driver.cuMemCreate(&chunk, EBB_CHUNK_BYTES, prop, 0);
-    if (created)
-        return created == CUDA_ERROR_OUT_OF_MEMORY && is_full()
-                   ? 0
-                   : ebb_fail(created, "cuMemCreate", EBB_CHUNK_BYTES);
-    const ebb_status_t status = map_and_use(device, at, chunk);
-    if (status) {
-        ebb_driver.cuMemRelease(chunk);
-        return status;
-    }
-    EBB_DRIVER(cuMemRelease, EBB_CHUNK_BYTES, (chunk));
-    return 0;
+    t->reserved = DID(t, cuMemAddressReserve, &t->at, EBB_CHUNK_BYTES, EBB_CHUNK_BYTES, 0, 0);
+    if (!t->reserved)
+        return;
+    const CUresult created = ebb_driver.cuMemCreate(&t->chunk, EBB_CHUNK_BYTES, prop, 0);
+    if (created == CUDA_ERROR_OUT_OF_MEMORY && is_full())
+        return;
+    t->created = note(t, created, "cuMemCreate");
+    t->mapped = t->created && DID(t, cuMemMap, t->at, EBB_CHUNK_BYTES, 0, t->chunk, 0);
+    if (t->mapped)
+        use(t);
+}
+
+/* What cannot be given back keeps what lies below it. */
+static void end(trial_t *t)
+{
+    if (t->in_use || (t->mapped && !DID(t, cuMemUnmap, t->at, EBB_CHUNK_BYTES)))
+        return;
+    if (t->created && !DID(t, cuMemRelease, t->chunk))
+        return;
+    if (t->reserved)
+        DID(t, cuMemAddressFree, t->at, EBB_CHUNK_BYTES);
 }
 
 ebb_status_t ebb_vmm_try(CUdevice device)
 {
     const CUmemAllocationProp prop = ebb_chunk_properties(device);
-    CUdeviceptr at;
+    trial_t t = {.device = device};
     EBB_TRY(ask(device, &prop));
-    EBB_DRIVER(cuMemAddressReserve, EBB_CHUNK_BYTES, (&at, EBB_CHUNK_BYTES, EBB_CHUNK_BYTES, 0, 0));
-    const ebb_status_t status = try_at(device, &prop, at);
-    if (status) {
-        ebb_driver.cuMemAddressFree(at, EBB_CHUNK_BYTES);
-        return status;
-    }
-    EBB_DRIVER(cuMemAddressFree, EBB_CHUNK_BYTES, (at, EBB_CHUNK_BYTES));
-    return 0;
+    begin(&t, &prop);
+    end(&t);
+    return t.failed ? ebb_fail((ebb_status_t)t.failed, t.what, EBB_CHUNK_BYTES) : 0;
 }

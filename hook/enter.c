@@ -158,14 +158,19 @@ static void say_unmanaged(struct ebb_hook *hook)
     hook->unserved_said = true;
 }
 
-/* NULL: none. A question that fails says nothing about what is current; to let an operation pass for that would have
- * it find its buffers wherever they are. */
+/* NULL: none. A question that fails says nothing about what is current: the thread's last answer stands, and a thread that has none yet asks
+ * again. To let an operation pass instead would have it find its buffers wherever they are, and allocate beside the budget. */
 static CUcontext current_context(void)
 {
+    enum { TIMES = 3 };
     CUcontext context = NULL;
-    const CUresult result = ebb_driver.cuCtxGetCurrent(&context);
-    if (!result || result == CUDA_ERROR_NOT_INITIALIZED || result == CUDA_ERROR_DEINITIALIZED)
-        ebb_this_thread.context = context;
+    for (int i = 0; i < TIMES; i++) {
+        const CUresult result = ebb_driver.cuCtxGetCurrent(&context);
+        if (!result || result == CUDA_ERROR_NOT_INITIALIZED || result == CUDA_ERROR_DEINITIALIZED)
+            return ebb_this_thread.context = context;
+        if (ebb_this_thread.context)
+            break;
+    }
     return ebb_this_thread.context;
 }
 
