@@ -202,8 +202,10 @@ static void search_stretch(search_t *s, uint32_t first, uint32_t most)
         uint64_t floor_ns = best_ns(s, level(s, cell + 1));
         if (cell + 1 == end && next_head_ns < floor_ns)
             floor_ns = next_head_ns;
+        /* What keeps everything is the next, and no plan is faster. */
+        const bool last = level(s, cell + 1) >= s->peak;
         if (floor_ns == UINT64_MAX || most < level(s, cell + 1) || most == EBB_NONE)
-            search_fine(s, cell, floor_ns, most);
+            search_fine(s, cell, last ? 0 : floor_ns, most);
         if (most == EBB_NONE && best_ns(s, level(s, cell + 1)) != UINT64_MAX)
             break;
     }

@@ -156,12 +156,26 @@ static void larger_budgets_of_a_transformer_are_no_worse(void **state)
     ebb_trace_delete(t);
 }
 
+/* The levels right below what keeps everything: nothing that is known there may hide a plan that is faster. */
+static void a_chain_that_hardly_fits_replays_once(void **state)
+{
+    (void)state;
+    for (uint32_t stages = 4; stages < 40; stages += 3) {
+        const ebb_plan_request_t r = request(&modes[1], 20);
+        ebb_trace_t *t = trace_of_chain(stages, 4);
+        const uint64_t most = keep_bytes(t, r), all_ns = plan_within(t, r, most).ns;
+        assert_true(plan_within(t, r, most - t->chunk_bytes).ns <= all_ns + CHAIN_NS + 10);
+        ebb_trace_delete(t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(larger_budgets_of_steps_by_chance_are_no_worse),
         cmocka_unit_test(larger_budgets_of_several_streams_are_no_worse),
         cmocka_unit_test(larger_budgets_of_a_transformer_are_no_worse),
+        cmocka_unit_test(a_chain_that_hardly_fits_replays_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

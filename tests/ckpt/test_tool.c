@@ -466,14 +466,14 @@ static void run_ends_with_a_report(void **state)
     /* Named after the program, and what runs it again is what was typed. */
     assert_int_equal(
         sh("cd /tmp && grep -o '\"title\":\"[^\"]*\"' ebb-tool-report.html; EBB_VERIFY=7 $EBB run -b 52MiB "
-           "--log quiet --report=ebb-tool-report.html -- $TEST_LOOP layers=8 steps=24 'more=3 <' >/dev/null; "
+           "--log quiet --report=ebb-tool-report.html -- $TEST_LOOP layers=8 steps=48 'more=3 <' >/dev/null; "
            "grep -o '\"command\":\"[^\"]*\"' ebb-tool-report.html | sed \"s|$TEST_LOOP|LOOP|\""),
         0);
     assert_string_equal(
         text, "\"title\":\"loop layers=8 steps=24\"\n"
               "ebb: the report is in ebb-tool-report.html\n"
               "\"command\":\"EBB_VERIFY=7 ebb run -b 52MiB --log quiet --report=ebb-tool-report.html -- LOOP "
-              "layers=8 steps=24 'more=3 \\u003c'\"\n");
+              "layers=8 steps=48 'more=3 \\u003c'\"\n");
     assert_int_equal(sh("cd /tmp && mv ebb-tool-report.trace ebb-tool-report.moved; $EBB report "
                         "ebb-tool-report.stats --json"),
                      2);
