@@ -36,8 +36,11 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import contextlib
 import dataclasses
 import datetime
+import fcntl
+import functools
 import hashlib
 import itertools
 import json
@@ -464,11 +467,32 @@ class Program:
             path.unlink()
 
 
+@functools.cache
+def locks_of(work: Path) -> int:
+    """Stays open: a process that closes any descriptor of a file loses all its locks there."""
+    return os.open(work / "lock", os.O_RDWR | os.O_CREAT, 0o666)
+
+
+@contextlib.contextmanager
+def alone(work: Path, seed: int):
+    """No other campaign in this folder runs the program meanwhile: its files would have the same names."""
+    fcntl.lockf(locks_of(work), fcntl.LOCK_EX, 1, seed)
+    try:
+        yield
+    finally:
+        fcntl.lockf(locks_of(work), fcntl.LOCK_UN, 1, seed)
+
+
 def run_program(build: Build, kind: Kind, seed: int, times: int) -> dict:
     """One line of the journal."""
     work = build.folder / "fuzz" / kind.folder
     work.mkdir(parents=True, exist_ok=True)
-    program = Program(build, kind, seed, work)
+    with alone(work, seed):
+        return run_alone(Program(build, kind, seed, work), times)
+
+
+def run_alone(program: Program, times: int) -> dict:
+    build, kind, seed = program.build, program.kind, program.seed
     program.clean_up()
     start, failures, told, runs = time.monotonic(), [], 0, 0
     says = f" {kind}" if kind.axes else ""
