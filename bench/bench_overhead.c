@@ -113,23 +113,10 @@ static void plan(bench_t *b, const char *policy)
     ebb_plan_delete(p);
 }
 
-/* What no plan can do better, without comparing (planner.h). */
-static double least_overhead(bench_t *b)
+static double least_overhead(const bench_t *b)
 {
-    char why[400];
-    ebb_model_t m;
-    ebb_bound_t bound;
-    double least = 0;
-    if (!ebb_model_make(&m, b->trace, &b->request, why, sizeof why))
-        return 0;
-    if (ebb_bound_make(&bound, &m)) {
-        const uint64_t chunks = (b->request.device_bytes - m.small_bytes) / b->trace->chunk_bytes,
-                       ns = ebb_bound_ns(&bound, (uint32_t)chunks);
-        least = ns == UINT64_MAX ? -1 : (double)ns / b->operations_ns - 1;
-        ebb_bound_delete(&bound);
-    }
-    ebb_model_delete(&m);
-    return least;
+    const uint64_t ns = ebb_plan_bound_ns(b->trace, &b->request);
+    return ns == UINT64_MAX ? -1 : ns ? (double)ns / b->operations_ns - 1 : 0;
 }
 
 static void run(bench_t *b, double percent, bool last)

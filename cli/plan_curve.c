@@ -15,17 +15,17 @@ enum { BAR = 30, WIDTH = 720, HEIGHT = 400, MARGIN = 60 };
 /* Narrow terminals have no room for what is moved. */
 void ebb_plan_curve_print(const ebb_curve_t *c, uint64_t keep_bytes)
 {
-    const unsigned columns = ebb_cli_columns(), left = columns < 90 ? 38 : 71;
+    const unsigned columns = ebb_cli_columns(), narrow = 48, left = columns < 100 ? narrow : narrow + 33;
     const unsigned room = columns - left < BAR ? columns - left : BAR;
-    const bool wide = left > 38;
-    printf("%10s %5s %10s %8s", "budget MiB", "", "peak MiB", "time");
+    const bool wide = left > narrow;
+    printf("%10s %5s %10s %8s %9s", "budget MiB", "", "peak MiB", "time", "at least");
     puts(wide ? "    out MiB     in MiB  replays" : "");
     for (unsigned i = 0; i < c->count; i++) {
         const ebb_curve_point_t *x = &c->point[i];
         const int bar = c->most_percent > 0 ? (int)(x->percent / c->most_percent * room + 0.5) : 0;
-        printf("%10.1f %4.0f%% %10.1f %+7.1f%%", ebb_cli_mib(x->budget_bytes),
-               100 * (double)x->budget_bytes / (double)keep_bytes, ebb_cli_mib(x->sum.peak_bytes),
-               x->percent);
+        printf("%10.1f %4.0f%% %10.1f %+7.1f%% %+8.1f%%", ebb_cli_mib(x->budget_bytes),
+               100 * (double)x->budget_bytes / (double)keep_bytes, ebb_cli_mib(x->sum.peak_bytes), x->percent,
+               x->least_percent);
         if (wide)
             printf(" %10.1f %10.1f %8" PRIu32, ebb_cli_mib(x->sum.bytes_out), ebb_cli_mib(x->sum.bytes_in),
                    x->sum.replays);
@@ -88,9 +88,9 @@ static bool draw(const ebb_curve_t *c, const char *policy, const char *path)
     for (unsigned i = 0; i < c->count; i++)
         fprintf(f,
                 "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"#2a7ae2\"><title>%.1f MiB: "
-                "%+.1f%%</title></circle>\n",
+                "%+.1f%%, at least %+.1f%%</title></circle>\n",
                 x_of(c, c->point[i].budget_bytes), y_of(c, c->point[i].percent),
-                ebb_cli_mib(c->point[i].budget_bytes), c->point[i].percent);
+                ebb_cli_mib(c->point[i].budget_bytes), c->point[i].percent, c->point[i].least_percent);
     if (c->sensible >= 0) {
         const double x = x_of(c, c->point[c->sensible].budget_bytes);
         fprintf(

@@ -258,6 +258,9 @@ static int show_plan(const arguments_t *a, const ebb_trace_t *t, const ebb_plan_
     if (!p)
         return 1;
     show(p, t, &r->hardware);
+    const double gap = ebb_plan_gap(p, t, r);
+    if (gap >= 0)
+        printf("bound      at most %.1f%% above the best possible\n", 100 * gap);
     int result = prove(t, p, r->device_bytes, r->host_bytes);
     printf("smallest   %.1f MiB would do, %.1f MiB keep everything\n", ebb_cli_mib(ebb_plan_floor(t, r)),
            ebb_cli_mib(all));

@@ -69,6 +69,33 @@ uint64_t ebb_plan_floor(const ebb_trace_t *trace, const ebb_plan_request_t *requ
     return p ? r.device_bytes : 0;
 }
 
+uint64_t ebb_plan_bound_ns(const ebb_trace_t *trace, const ebb_plan_request_t *request)
+{
+    char why[400];
+    ebb_model_t m;
+    ebb_bound_t bound;
+    uint64_t ns = 0;
+    if (!ebb_model_make(&m, trace, request, why, sizeof why))
+        return 0;
+    if (ebb_bound_make(&bound, &m)) {
+        ns = request->device_bytes < m.small_bytes
+                 ? UINT64_MAX
+                 : ebb_bound_ns(&bound,
+                                (uint32_t)((request->device_bytes - m.small_bytes) / trace->chunk_bytes));
+        ebb_bound_delete(&bound);
+    }
+    ebb_model_delete(&m);
+    return ns;
+}
+
+double ebb_plan_gap(const ebb_plan_t *plan, const ebb_trace_t *trace, const ebb_plan_request_t *request)
+{
+    const uint64_t least = ebb_plan_bound_ns(trace, request);
+    if (!least || least == UINT64_MAX)
+        return -1;
+    return plan->predicted_ns > least ? (double)plan->predicted_ns / (double)least - 1 : 0;
+}
+
 /* ---- plans from a file ----
  *
  * A plan made elsewhere.

@@ -56,6 +56,13 @@ uint64_t ebb_keep_bytes(const ebb_trace_t *trace, const ebb_plan_request_t *requ
 /* The smallest device_bytes for which the request's planner has a plan, as far as it looks; 0: for none, or no memory. */
 uint64_t ebb_plan_floor(const ebb_trace_t *trace, const ebb_plan_request_t *request);
 
+/* What no plan within the request's memory can do better: the least time of a step (bound, below), whatever else the request rules out.
+ * UINT64_MAX: there is none. 0: no memory. */
+uint64_t ebb_plan_bound_ns(const ebb_trace_t *trace, const ebb_plan_request_t *request);
+
+/* How much longer than that a step takes under this plan at most, of the best: 0.01 is 1%. Below 0: it is not known. */
+double ebb_plan_gap(const ebb_plan_t *plan, const ebb_trace_t *trace, const ebb_plan_request_t *request);
+
 /* A plan from a file, if it is one for this trace, with the time that it takes on this hardware; else NULL and why. It must
  * pass the checker like any other. */
 ebb_plan_t *ebb_plan_given(const char *path, const ebb_trace_t *trace, const ebb_hardware_t *hardware,

@@ -33,6 +33,10 @@ ebb_plan_t *ebb_planning(ebb_device_t *dev, const ebb_trace_t *trace, const ebb_
                          const ebb_rates_t *rates, const ebb_boundary_t *boundary, char *why,
                          size_t why_bytes);
 
+/* How far a plan of ebb_planning's is from the best one at most, as ebb_plan_gap. With ebb_lock() held. */
+double ebb_planning_gap(ebb_device_t *dev, const ebb_trace_t *trace, const ebb_check_limits_t *limits,
+                        const ebb_rates_t *rates, const ebb_plan_t *plan);
+
 /* The smallest device bytes for which the planner has a plan; 0: for none. Takes as long as a few plans. With ebb_lock() held. */
 uint64_t ebb_planning_floor(ebb_device_t *dev, const ebb_trace_t *trace, const ebb_check_limits_t *limits,
                             const ebb_rates_t *rates);

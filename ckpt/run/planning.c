@@ -109,6 +109,13 @@ ebb_plan_t *ebb_planning(ebb_device_t *dev, const ebb_trace_t *trace, const ebb_
     return NULL;
 }
 
+double ebb_planning_gap(ebb_device_t *dev, const ebb_trace_t *trace, const ebb_check_limits_t *limits,
+                        const ebb_rates_t *rates, const ebb_plan_t *plan)
+{
+    const ebb_plan_request_t q = request_for(dev, limits, rates);
+    return ebb_plan_gap(plan, trace, &q);
+}
+
 uint64_t ebb_planning_floor(ebb_device_t *dev, const ebb_trace_t *trace, const ebb_check_limits_t *limits,
                             const ebb_rates_t *rates)
 {

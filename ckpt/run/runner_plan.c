@@ -23,7 +23,7 @@ enum { MOST_INSTALL_FAILURES = 16 };
 /* Steps after which a program that does not keep to its plan is tried again; twice as many each time. */
 enum { REST_STEPS = 64, MOST_REST_STEPS = 4096 };
 
-static void report_plan(const ebb_plan_sum_t *s, const ebb_variant_t *k)
+static void report_plan(ebb_device_t *dev, const ebb_plan_sum_t *s, const ebb_variant_t *k)
 {
     const double ms = (double)k->plan->predicted_ns * 1e-6, alone_ms = k->learned->alone_ns * 1e-6;
     ebb_log(
@@ -33,6 +33,9 @@ static void report_plan(const ebb_plan_sum_t *s, const ebb_variant_t *k)
         (double)s->peak_bytes / (1 << 20), (double)s->bytes_out / (1 << 20), (double)s->bytes_in / (1 << 20),
         (double)s->dropped_bytes / (1 << 20), ms, ms - alone_ms,
         alone_ms > 0 ? 100 * (ms / alone_ms - 1) : 0);
+    const double gap = ebb_planning_gap(dev, k->learned->trace, &k->limits, &k->rates, k->plan);
+    if (gap >= 0)
+        ebb_log(EBB_INFO, "that is at most %.1f%% above the best possible within this memory", 100 * gap);
     ebb_log(EBB_DEBUG, "the plan keeps %u buffers, offloads %u, drops %u; it replays %u launches",
             s->kept_buffers, s->offloaded_buffers, s->dropped_buffers, s->replays);
 }
@@ -291,7 +294,7 @@ static void begin_driving_with(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t
         return;
     k->untold = false;
     runner->steps.plans++;
-    report_plan(&runner->steps.plan, k);
+    report_plan(dev, &runner->steps.plan, k);
     ebb_files_plan(dev->ebb, ebb_variant_number(dev->ebb, k), k->plan);
 }
 

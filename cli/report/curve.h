@@ -12,6 +12,7 @@ enum { EBB_CURVE_POINTS = 17, EBB_CURVE_SENSIBLE_PERCENT = 5 };
 typedef struct ebb_curve_point {
     uint64_t budget_bytes;
     double percent;       /* that the step takes longer than its operations */
+    double least_percent; /* that it would take longer at least, whatever the plan */
     uint64_t state_bytes; /* moved, of buffers that outlive the step: weights, moments */
     ebb_plan_sum_t sum;
 } ebb_curve_point_t;

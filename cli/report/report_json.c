@@ -11,7 +11,7 @@
  *                    ebb_cause_word's
  *   launches         {kernels, copies, sets, other, replays, copies_out, copies_in, without, with}
  *   fates            {kept, offloaded, dropped: {buffers, bytes}}: of large buffers, each by its decisive gap
- *   curve            {sensible_percent, sensible, state, points: [[budget, percent, state bytes, bytes copied, replays]]}, or null: what a
+ *   curve            {sensible_percent, sensible, state, points: [[budget, percent, least percent, state bytes, bytes copied, replays]]}, or null: what a
  *                    step costs at other budgets; sensible: the first point from which on it takes at most sensible_percent longer;
  *                    state: the last at which buffers move that outlive the step; null: there is none
  *   measured         the numbers of EBB_STATS, or null
@@ -198,6 +198,8 @@ static void write_curve(const writer_t *w)
         begin_tuple(w, &count);
         fprintf(w->out, "%" PRIu64 ",", p->budget_bytes);
         ebb_text_write_number(w->out, p->percent);
+        fputc(',', w->out);
+        ebb_text_write_number(w->out, p->least_percent);
         fprintf(w->out, ",%" PRIu64 ",%" PRIu64 ",%" PRIu32 "]", p->state_bytes,
                 p->sum.bytes_out + p->sum.bytes_in, p->sum.replays);
     }

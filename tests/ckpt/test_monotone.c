@@ -161,10 +161,15 @@ static void a_chain_that_hardly_fits_replays_once(void **state)
 {
     (void)state;
     for (uint32_t stages = 4; stages < 40; stages += 3) {
-        const ebb_plan_request_t r = request(&modes[1], 20);
+        ebb_plan_request_t r = request(&modes[1], 20);
         ebb_trace_t *t = trace_of_chain(stages, 4);
         const uint64_t most = keep_bytes(t, r), all_ns = plan_within(t, r, most).ns;
-        assert_true(plan_within(t, r, most - t->chunk_bytes).ns <= all_ns + CHAIN_NS + 10);
+        r.device_bytes = most - 4 * t->chunk_bytes; /* without one of the states */
+        const uint64_t ns = plan_within(t, r, r.device_bytes).ns, least = ebb_plan_bound_ns(t, &r);
+        assert_true(ns <= all_ns + CHAIN_NS + 10);
+        assert_true(least <= ns && least + 10 >= ns);
+        r.device_bytes = t->chunk_bytes;
+        assert_true(ebb_plan_bound_ns(t, &r) == UINT64_MAX);
         ebb_trace_delete(t);
     }
 }

@@ -37,10 +37,12 @@ function drawCurve() {
   if (D.curve.state !== null) mark(points[D.curve.state][0], 'weights or moments move', 'var(--dropped)', 2);
   if (D.budget_bytes) mark(D.budget_bytes + BESIDE_PLAN, 'this run', 'var(--stall)', 1);
   if (D.curve.sensible !== null) mark(points[D.curve.sensible][0], 'smallest sensible', 'var(--accent)', 0);
-  svg.append(shape('polyline', { points: points.map((p) => `${x(p[0]).toFixed(1)},${y(p[1]).toFixed(1)}`).join(' '), fill: 'none', stroke: 'var(--accent)', 'stroke-width': 2 }));
+  const line = (of, look) => svg.append(shape('polyline', { points: points.map((p) => `${x(p[0]).toFixed(1)},${y(p[of]).toFixed(1)}`).join(' '), fill: 'none', ...look }));
+  line(2, { stroke: 'var(--line)', 'stroke-width': 2 });
+  line(1, { stroke: 'var(--accent)', 'stroke-width': 2 });
   for (const p of points) {
     const dot = shape('circle', { cx: x(p[0]), cy: y(p[1]), r: 4, fill: 'var(--accent)' });
-    dot.append(shape('title', {}, `${bytes(p[0])}: ${p[1].toFixed(1)}% longer; ${bytes(p[3])} copied, ${p[4]} replays`));
+    dot.append(shape('title', {}, `${bytes(p[0])}: ${p[1].toFixed(1)}% longer, with any plan at least ${p[2].toFixed(1)}%; ${bytes(p[4])} copied, ${p[5]} replays`));
     svg.append(dot);
   }
 }
@@ -49,6 +51,7 @@ function showCurve() {
   if (!D.curve) return;
   const points = curvePoints(), at = (i) => bytes(points[i][0]), sentences = [];
   sentences.push(`What a step takes longer than its operations, over the budget, as predicted: from ${at(0)}, the smallest that can be planned, to ${at(points.length - 1)}, which keeps everything.`);
+  sentences.push('The grey line is what no plan can do better.');
   if (BESIDE_PLAN) sentences.push(`${bytes(BESIDE_PLAN)} of each budget are not the plan's, as in this run.`);
   sentences.push(D.curve.sensible !== null
     ? `From ${at(D.curve.sensible)} on a step takes at most ${D.curve.sensible_percent}% longer.`
