@@ -174,8 +174,9 @@ static void choose(sg_ptx_translator_t *t)
         t->written[f] = m->functions[f]->defined && (t->part == SG_PTX_WHOLE || t->written[f]);
 }
 
-/* Shared memory: 16 bytes that are no variable, so that none is at 0; variables; barriers; what CUDA reserves; dynamic memory. */
-enum { BARRIERS_BYTES = 1024 /* sg_barriers_t */, RESERVED_BYTES = 1024 };
+/* Shared memory: 16 bytes that are no variable, so that none is at 0; variables; barriers; what CUDA reserves; dynamic memory.
+ * Variables have gaps between them, in which checked mode sees what runs over an end. */
+enum { BARRIERS_BYTES = 1024 /* sg_barriers_t */, RESERVED_BYTES = 1024, GAP_BYTES = 16 };
 
 static void place_shared(sg_ptx_translator_t *t)
 {
@@ -188,7 +189,7 @@ static void place_shared(sg_ptx_translator_t *t)
             continue;
         t->window_bytes = (t->window_bytes + align - 1) / align * align;
         t->shared[i].offset = t->window_bytes;
-        t->window_bytes += v->bytes;
+        t->window_bytes += v->bytes + GAP_BYTES;
     }
     t->barriers = (t->window_bytes + 15) / 16 * 16;
     t->reserved = t->barriers + BARRIERS_BYTES;
@@ -304,7 +305,7 @@ static void write_words(sg_ptx_translator_t *t, const sg_ptx_variable_t *v)
     }
 }
 
-/* One structure of whole pages: nothing else is in them. */
+/* One structure of whole pages: nothing else is in them. Behind each variable are 8 bytes at least that are of none. */
 static void write_globals(sg_ptx_translator_t *t)
 {
     if (t->global_count == 0)
@@ -312,7 +313,7 @@ static void write_globals(sg_ptx_translator_t *t)
     sg_ptx_line(t, "static struct {");
     for (uint32_t i = 0; i < t->global_count; i++)
         sg_ptx_line(t, "uint64_t g%u[%" PRIu64 "] __attribute__((aligned(256)));", i,
-                    t->globals[i].variable->bytes ? (t->globals[i].variable->bytes + 7) / 8 : 1);
+                    (t->globals[i].variable->bytes + 7) / 8 + 1);
     sg_ptx_line(t, "} __attribute__((aligned(4096))) variables = {");
     for (uint32_t i = 0; i < t->global_count; i++) {
         const sg_ptx_variable_t *v = t->globals[i].variable;
