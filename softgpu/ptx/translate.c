@@ -228,17 +228,14 @@ static bool takes_function(const sg_ptx_function_t *f)
 
 bool sg_ptx_has_parts(const sg_ptx_module_t *m)
 {
-    uint32_t kernels = 0;
     for (uint32_t i = 0; i < m->variable_count; i++)
         for (uint32_t r = 0; r < m->variables[i]->relocation_count; r++)
             if (m->variables[i]->relocations[r].function != NULL)
                 return false;
-    for (uint32_t f = 0; f < m->function_count; f++) {
+    for (uint32_t f = 0; f < m->function_count; f++)
         if (takes_function(m->functions[f]))
             return false;
-        kernels += m->functions[f]->entry && m->functions[f]->defined;
-    }
-    return kernels > 1;
+    return true;
 }
 
 /* Names of variables may be anything that PTX allows, $ too. */
@@ -429,20 +426,18 @@ static void write_kernel(sg_ptx_translator_t *t, uint32_t number)
     const sg_ptx_function_t *f = t->module->functions[number];
     const uint64_t bytes = static_bytes(t, f);
     const bool written = t->written[number];
-    const char *run = written ? sg_ptx_text(t, "SG_RUN(run%u)", number) : "{NULL, NULL, NULL}",
-               *cost = written ? sg_ptx_text(t, "cost%u", number) : "NULL";
-    if (written) {
-        write_cost(t, number);
+    const char *run = written ? sg_ptx_text(t, "SG_RUN(run%u)", number) : "{NULL, NULL, NULL}";
+    write_cost(t, number);
+    if (written)
         write_run(t, number, bytes);
-    }
     sg_ptx_line(t, "static const softgpu_param_t params%u[] = {", number);
     for (uint32_t i = 0; i < f->prototype.parameter_count; i++)
         sg_ptx_line(t, "{%" PRIu64 ", %" PRIu64 ", %u},", sg_ptx_param_offset(f, i),
                     f->prototype.parameters[i]->bytes, f->prototype.parameters[i]->align_bytes);
     sg_ptx_line(t, "{0, 0, 0}};");
     sg_ptx_line(
-        t, "static const softgpu_kernel_t kernel%u = {\"%s\", %u, params%u, %s, %s, %" PRIu64 ", %u, 0};",
-        number, f->name, f->prototype.parameter_count, number, run, cost, bytes, max_threads(f));
+        t, "static const softgpu_kernel_t kernel%u = {\"%s\", %u, params%u, %s, cost%u, %" PRIu64 ", %u, 0};",
+        number, f->name, f->prototype.parameter_count, number, run, number, bytes, max_threads(f));
 }
 
 static bool has_row(const sg_ptx_translator_t *t, uint32_t number)

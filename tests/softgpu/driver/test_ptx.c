@@ -147,6 +147,7 @@ static void compiled_ptx_is_kept(void **state)
     assert_int_equal(chmod(path, 0755), 0);
     setenv("SOFTGPU_CC", path, 1);
     OK(cuModuleLoadData(&module, axpy));
+    run_axpy(module, 64);
     OK(cuModuleUnload(module));
     assert_int_equal(unlink(path), 0);
     OK(cuModuleLoadData(&module, axpy));
@@ -243,7 +244,7 @@ static unsigned count_of(CUmodule module)
     return count;
 }
 
-/* Of several kernels each is compiled when it is first launched; they share their module's variables. */
+/* Each when it is first launched; they share their module's variables. */
 static void kernels_are_compiled_when_they_are_launched(void **state)
 {
     static const char ptx[] =
@@ -263,6 +264,24 @@ static void kernels_are_compiled_when_they_are_launched(void **state)
     assert_int_equal(count_of(b), 15);
     OK(cuModuleUnload(a));
     OK(cuModuleUnload(b));
+}
+
+/* What is loaded and not launched never meets the compiler, whose errors come with the launch; those of the text come at load. */
+static void one_kernel_is_compiled_when_it_is_launched(void **state)
+{
+    static const char ptx[] = HEAD ".visible .global .align 4 .u32 count = 7;\n" COUNT("lonely", "2");
+    static const char wrong[] = HEAD ".visible .entry f()\n{\n.reg .b32 %r<2>;\ncall nowhere, ();\nret;\n}\n";
+    CUmodule module;
+    (void)state;
+    assert_int_equal(cuModuleLoadData(&module, wrong), CUDA_ERROR_INVALID_PTX);
+    OK(cuModuleLoadData(&module, ptx));
+    assert_int_equal(count_of(module), 7);
+    setenv("SOFTGPU_CC", "/no/such/compiler", 1);
+    launch_one(module, "lonely", CUDA_ERROR_JIT_COMPILER_NOT_FOUND);
+    unsetenv("SOFTGPU_CC");
+    launch_one(module, "lonely", CUDA_SUCCESS);
+    assert_int_equal(count_of(module), 9);
+    OK(cuModuleUnload(module));
 }
 
 /* One text declares what another defines. */
@@ -357,6 +376,7 @@ int main(void)
         cmocka_unit_test(what_is_wrong_is_refused),
         cmocka_unit_test(a_fat_binary_has_ptx_for_the_device),
         cmocka_unit_test(kernels_are_compiled_when_they_are_launched),
+        cmocka_unit_test(one_kernel_is_compiled_when_it_is_launched),
         cmocka_unit_test(texts_are_linked_to_one_module),
         cmocka_unit_test(what_is_linked_twice_is_refused),
         cmocka_unit_test(a_function_that_is_not_there_is_not_found),
