@@ -284,6 +284,61 @@ static void one_kernel_is_compiled_when_it_is_launched(void **state)
     OK(cuModuleUnload(module));
 }
 
+static size_t free_memory(void)
+{
+    size_t bytes, total;
+    OK(cuMemGetInfo(&bytes, &total));
+    return bytes;
+}
+
+/* Many small ones take one chunk; each has its own variables, before and behind those of modules that have gone; another context's lie apart. */
+static void modules_of_a_context_share_chunks(void **state)
+{
+    enum { MODULES = 20 };
+    static const char ptx[] = HEAD ".visible .global .align 4 .u32 count = 5;\n" COUNT("one", "1");
+    static const char large[] =
+        HEAD ".visible .global .align 4 .b8 count[3145728] = {3};\n" COUNT("two", "2");
+    const size_t before = free_memory();
+    CUmodule modules[MODULES], other, big;
+    CUcontext context;
+    CUdeviceptr at, base;
+    size_t bytes;
+    (void)state;
+    for (int i = 0; i < MODULES; i++)
+        OK(cuModuleLoadData(&modules[i], ptx));
+    assert_int_equal(before - free_memory(), CHUNK);
+    for (int i = 0; i < MODULES; i += 2) {
+        OK(cuModuleUnload(modules[i]));
+        launch_one(modules[i + 1], "one", CUDA_SUCCESS);
+    }
+    OK(cuModuleLoadData(&big, large));
+    assert_int_equal(before - free_memory(), 3 * CHUNK);
+    for (int i = 0; i < MODULES; i += 2)
+        OK(cuModuleLoadData(&modules[i], ptx));
+    assert_int_equal(before - free_memory(), 3 * CHUNK);
+    for (int i = 0; i < MODULES; i++) {
+        assert_int_equal(count_of(modules[i]), i % 2 ? 6 : 5);
+        OK(cuModuleGetGlobal(&at, NULL, modules[i], "count"));
+        OK(cuMemGetAddressRange(&base, &bytes, at));
+        assert_true(base == at && bytes == 4);
+        assert_int_equal(cuMemcpyHtoD(at + 4, &at, 4), CUDA_ERROR_INVALID_VALUE);
+    }
+    assert_int_equal(count_of(big), 3);
+    launch_one(big, "two", CUDA_SUCCESS);
+    assert_int_equal(count_of(big), 5);
+    OK(cuCtxCreate_v4(&context, NULL, 0, 0));
+    OK(cuModuleLoadData(&other, ptx));
+    assert_int_equal(before - free_memory(), 4 * CHUNK);
+    OK(cuCtxDestroy(context));
+    OK(cuCtxSetCurrent(test_context));
+    assert_int_equal(before - free_memory(), 3 * CHUNK);
+    for (int i = 0; i < MODULES; i++)
+        OK(cuModuleUnload(modules[i]));
+    assert_int_equal(cuMemcpyHtoD(at, &at, 4), CUDA_ERROR_INVALID_VALUE);
+    OK(cuModuleUnload(big));
+    assert_int_equal(free_memory(), before);
+}
+
 /* One text declares what another defines. */
 static void texts_are_linked_to_one_module(void **state)
 {
@@ -377,6 +432,7 @@ int main(void)
         cmocka_unit_test(a_fat_binary_has_ptx_for_the_device),
         cmocka_unit_test(kernels_are_compiled_when_they_are_launched),
         cmocka_unit_test(one_kernel_is_compiled_when_it_is_launched),
+        cmocka_unit_test(modules_of_a_context_share_chunks),
         cmocka_unit_test(texts_are_linked_to_one_module),
         cmocka_unit_test(what_is_linked_twice_is_refused),
         cmocka_unit_test(a_function_that_is_not_there_is_not_found),
