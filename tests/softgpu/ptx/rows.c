@@ -192,6 +192,8 @@ static bool agree(const row_t *row, uint64_t is, uint64_t want)
     }
     if (row->registers[0] == 'b' && (is & 0x7fff) > 0x7c00)
         return (want & 0x7fff) > 0x7c00;
+    if (row->registers[0] == 'b' && row->ulps > 0)
+        return fabs((double)is - (double)want) <= row->ulps;
     return is == want;
 }
 
