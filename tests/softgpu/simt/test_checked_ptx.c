@@ -132,7 +132,6 @@ static void simt_mode_does_not_look(void **state)
 
 static void launches_are_logged_with_what_they_touch(void **state)
 {
-    char line[8192], want[4096];
     (void)state;
     strcpy(log_path, "/tmp/softgpu-log-XXXXXX");
     const int fd = mkstemp(log_path);
@@ -141,15 +140,7 @@ static void launches_are_logged_with_what_they_touch(void **state)
     CHECK(run_logged, "strided", CUDA_SUCCESS, NULL);
     FILE *f = fopen(log_path, "r");
     assert_non_null(f);
-    assert_non_null(fgets(line, sizeof line, f));
-    assert_non_null(strstr(line, "\"kernel\":\"strided\""));
-    assert_non_null(strstr(line, "\"grid\":[2,1,1],\"block\":[64,1,1],\"read\":[{\"buffer\":\"0x"));
-    size_t at = (size_t)snprintf(want, sizeof want, "\"bytes\":768,\"ranges\":[");
-    for (int i = 0; i < 64; i++)
-        at += (size_t)snprintf(want + at, sizeof want - at, "%s[%d,%d]", i ? "," : "", 12 * i, 12 * i + 4);
-    snprintf(want + at, sizeof want - at, "]}],\"write\":[{\"buffer\":\"0x");
-    assert_non_null(strstr(line, want));
-    assert_non_null(strstr(line, "\"bytes\":256,\"ranges\":[[0,256]]}]}\n"));
+    expect_strided_logged(f, 2);
     fclose(f);
     unlink(log_path);
 }
