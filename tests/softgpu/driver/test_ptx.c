@@ -1,6 +1,7 @@
 /* PTX in memory: compiled when a module is loaded, kept, launched; refused where it is wrong, or made by NVIDIA's compiler. */
 #include "driver_test.h"
 
+#include <fatbinary_section.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -207,10 +208,7 @@ static void a_fat_binary_has_ptx_for_the_device(void **state)
     CUlibrary library;
     (void)state;
     void *fat = fat_binary_of(3, (const unsigned[]){75, 80, 100}, texts);
-    const struct {
-        int magic, version;
-        const void *data, *unused;
-    } wrapper = {0x466243b1, 1, fat, NULL};
+    const __fatBinC_Wrapper_t wrapper = {FATBINC_MAGIC, 1, fat, NULL};
     OK(cuModuleLoadData(&module, fat));
     run_axpy(module, 100);
     OK(cuModuleUnload(module));
