@@ -160,22 +160,17 @@ static uint64_t whole(long double x, int bits, bool is_signed, bool wide)
            : is_signed || x < 0 ? (uint64_t)(int64_t)x
                                 : (uint64_t)x;
 }
-static double of_int(uint64_t x, int mode, bool is_signed)
-{
-    volatile uint64_t from = x;
-    fesetround(mode);
-    volatile double d = is_signed ? (double)(int64_t)from : (double)from;
-    fesetround(FE_TONEAREST);
-    return d;
-}
-static float of_u64(uint64_t x, int mode, bool is_signed)
-{
-    volatile uint64_t from = x;
-    fesetround(mode);
-    volatile float d = is_signed ? (float)(int64_t)from : (float)from;
-    fesetround(FE_TONEAREST);
-    return d;
-}
+#define OF_INTEGER(name, type)                                                                               \
+    static type name(uint64_t x, int mode, bool is_signed)                                                   \
+    {                                                                                                        \
+        volatile uint64_t from = x;                                                                          \
+        fesetround(mode);                                                                                    \
+        volatile type d = is_signed ? (type)(int64_t)from : (type)from;                                      \
+        fesetround(FE_TONEAREST);                                                                            \
+        return d;                                                                                            \
+    }
+OF_INTEGER(f32_of_int, float)
+OF_INTEGER(f64_of_int, double)
 static float of_f64(double x, int mode)
 {
     volatile double from = x;
@@ -219,7 +214,7 @@ static uint32_t eight(double x, bool e4m3)
     ROW("div." name ".f32 D, A, B", "fff", 0, FB(rounded(mode, '/', F(a), F(b), 0))) ROW("sqrt." name ".f32 D, A", "ff", 0, FB(rounded(mode, 'q', F(a), 0, 0))) ROW("fma." name ".f32 D, A, B, C", "ffff", 0, FB(rounded(mode, 'f', F(a), F(b), F(c)))) ROW("rcp." name ".f32 D, A", "ff", 0, FB(rounded(mode, '/', 1, F(a), 0))) \
     ROW("add." name ".f64 D, A, B", "ggg", 0, GB(rounded64(mode, '+', G(a), G(b), 0))) ROW("sub." name ".f64 D, A, B", "ggg", 0, GB(rounded64(mode, '-', G(a), G(b), 0))) ROW("mul." name ".f64 D, A, B", "ggg", 0, GB(rounded64(mode, '*', G(a), G(b), 0))) \
     ROW("div." name ".f64 D, A, B", "ggg", 0, GB(rounded64(mode, '/', G(a), G(b), 0))) ROW("sqrt." name ".f64 D, A", "gg", 0, GB(rounded64(mode, 'q', G(a), 0, 0))) ROW("fma." name ".f64 D, A, B, C", "gggg", 0, GB(rounded64(mode, 'f', G(a), G(b), G(c)))) ROW("rcp." name ".f64 D, A", "gg", 0, GB(rounded64(mode, '/', 1, G(a), 0))) \
-    ROW("cvt." name ".f32.f64 D, A", "fg", 0, FB(of_f64(G(a), mode))) ROW("cvt." name ".f32.u64 D, A", "fl", 0, FB(of_u64(a, mode, false))) ROW("cvt." name ".f32.s64 D, A", "fl", 0, FB(of_u64(a, mode, true))) ROW("cvt." name ".f32.s32 D, A", "fw", 0, FB(of_u64((uint64_t)SW(a), mode, true)))
+    ROW("cvt." name ".f32.f64 D, A", "fg", 0, FB(of_f64(G(a), mode))) ROW("cvt." name ".f32.u64 D, A", "fl", 0, FB(f32_of_int(a, mode, false))) ROW("cvt." name ".f32.s64 D, A", "fl", 0, FB(f32_of_int(a, mode, true))) ROW("cvt." name ".f32.s32 D, A", "fw", 0, FB(f32_of_int((uint64_t)SW(a), mode, true)))
 
 #define SINGLE(ROW) \
     DIRECTED(ROW, "rn", FE_TONEAREST) DIRECTED(ROW, "rz", FE_TOWARDZERO) DIRECTED(ROW, "rm", FE_DOWNWARD) DIRECTED(ROW, "rp", FE_UPWARD) \
@@ -250,7 +245,7 @@ static uint32_t eight(double x, bool e4m3)
 #define NARROWED(ROW, name, r, mode) \
     ROW("cvt." name ".f16.f32 D, A", "bf", 0, F16_OF(F(a), r)) ROW("cvt." name ".f16.f64 D, A", "bg", 0, F16_OF(G(a), r)) ROW("cvt." name ".bf16.f32 D, A", "bf", 0, BF16_OF(F(a), r)) ROW("cvt." name ".bf16.f64 D, A", "bg", 0, BF16_OF(G(a), r)) ROW("cvt." name ".bf16.f16 D, A", "bb", 0, BF16_OF(HV(a), r)) \
     ROW("cvt." name ".f16.u64 D, A", "bl", 0, F16_OF(a, r)) ROW("cvt." name ".f16.s32 D, A", "bw", 0, F16_OF(SW(a), r)) ROW("cvt." name ".f16.u8 D, A", "bw", 0, F16_OF((uint8_t)a, r)) ROW("cvt." name ".bf16.s64 D, A", "bl", 0, BF16_OF(SL(a), r)) ROW("cvt." name ".bf16.u32 D, A", "bw", 0, BF16_OF(W(a), r)) ROW("cvt." name ".bf16.s16 D, A", "bh", 0, BF16_OF(SH(a), r)) \
-    ROW("cvt." name ".f64.u64 D, A", "gl", 0, GB(of_int(a, mode, false))) ROW("cvt." name ".f64.s64 D, A", "gl", 0, GB(of_int(a, mode, true))) ROW("cvt." name ".f64.s32 D, A", "gw", 0, GB(SW(a))) \
+    ROW("cvt." name ".f64.u64 D, A", "gl", 0, GB(f64_of_int(a, mode, false))) ROW("cvt." name ".f64.s64 D, A", "gl", 0, GB(f64_of_int(a, mode, true))) ROW("cvt." name ".f64.s32 D, A", "gw", 0, GB(SW(a))) \
     ROW("cvt." name ".sat.f16.f32 D, A", "bf", 0, F16_OF(sat(F(a)), r)) ROW("cvt." name ".sat.f32.f64 D, A", "fg", 0, FB(sat(of_f64(G(a), mode)))) ROW("cvt." name ".ftz.f32.f64 D, A", "fg", 0, FB(flush(of_f64(G(a), mode))))
 #define CONVERSIONS(ROW) \
     NARROWED(ROW, "rn", 'n', FE_TONEAREST) NARROWED(ROW, "rz", 'z', FE_TOWARDZERO) NARROWED(ROW, "rm", 'm', FE_DOWNWARD) NARROWED(ROW, "rp", 'p', FE_UPWARD) \
