@@ -101,7 +101,7 @@ static void segment_free(segment_t *s)
     free(s);
 }
 
-static CUresult segment_new(CUcontext ctx, unsigned device, size_t bytes)
+static CUresult segment_new(CUcontext ctx, unsigned device, size_t bytes, segment_t **out)
 {
     bytes = SG_ROUND_UP(bytes, SG_CHUNK_BYTES);
     segment_t *s = calloc(1, sizeof *s + bytes / PAGE_BYTES * sizeof s->taken[0]);
@@ -121,6 +121,7 @@ static CUresult segment_new(CUcontext ctx, unsigned device, size_t bytes)
     s->range->segment = s;
     s->next = segments;
     segments = s;
+    *out = s;
     return CUDA_SUCCESS;
 }
 
@@ -135,29 +136,26 @@ static bool find_pages(const segment_t *s, size_t pages, size_t *first)
     return run == pages;
 }
 
-static bool take_pages(sg_variables_t *v, CUcontext ctx, unsigned device)
+static CUresult take_memory(sg_variables_t *v, CUcontext ctx, unsigned device)
 {
     const size_t pages = v->bytes / PAGE_BYTES;
     size_t first = 0;
+    CUresult result = CUDA_SUCCESS;
+    sg_lock();
     segment_t *s = segments;
     while (s && (s->ctx != ctx || s->handle->device != device || !find_pages(s, pages, &first)))
         s = s->next;
-    if (!s)
-        return false;
-    memset(s->taken + first, true, pages);
-    v->segment = s;
-    v->offset = first * PAGE_BYTES;
-    v->next = s->users;
-    s->users = v;
-    return true;
-}
-
-static CUresult take_memory(sg_variables_t *v, CUcontext ctx, unsigned device)
-{
-    CUresult result = CUDA_SUCCESS;
-    sg_lock();
-    if (!take_pages(v, ctx, device) && !(result = segment_new(ctx, device, v->bytes)))
-        take_pages(v, ctx, device);
+    if (!s) {
+        first = 0;
+        result = segment_new(ctx, device, v->bytes, &s);
+    }
+    if (!result) {
+        memset(s->taken + first, true, pages);
+        v->segment = s;
+        v->offset = first * PAGE_BYTES;
+        v->next = s->users;
+        s->users = v;
+    }
     sg_unlock();
     return result;
 }
