@@ -1,5 +1,6 @@
 #include "alloc/kernel/code.h"
 
+#include <fatbinary_section.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,13 +184,6 @@ static ebb_image_variables_t look_at_ptx(const char *text, size_t bytes)
 
 /* ---- fat binaries ---- */
 
-enum { WRAPPER_MAGIC = 0x466243b1 };
-
-typedef struct wrapper { /* fatbinary_section.h */
-    uint32_t magic, version;
-    const void *data;
-} wrapper_t;
-
 static ebb_image_variables_t look_at_code(const void *code, size_t bytes, unsigned kind)
 {
     return kind == EBB_FATBIN_ELF ? look_at_elf(code, bytes) : look_at_ptx(code, bytes);
@@ -238,11 +232,11 @@ static bool starts_with(const void *image, const void *magic, size_t bytes)
 
 ebb_image_variables_t ebb_image_variables(const void *image, bool may_unpack)
 {
-    static const uint32_t wrapper = WRAPPER_MAGIC, fat = EBB_FATBIN_MAGIC;
+    static const uint32_t wrapper = FATBINC_MAGIC, fat = EBB_FATBIN_MAGIC;
     if (!image)
         return EBB_IMAGE_UNKNOWN;
     if (starts_with(image, &wrapper, sizeof wrapper))
-        return ebb_image_variables(((const wrapper_t *)image)->data, may_unpack);
+        return ebb_image_variables(((const __fatBinC_Wrapper_t *)image)->data, may_unpack);
     if (starts_with(image, &fat, sizeof fat)) {
         /* PTX is translated where no cubin suits, and is of the same source. */
         ebb_image_variables_t found = look_at_parts(image, EBB_FATBIN_ELF, may_unpack);

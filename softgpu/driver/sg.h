@@ -276,7 +276,7 @@ struct sg_range {
     size_t bytes;
     sg_range_kind_t kind;
     void *
-        segment; /* SG_RANGE_SEGMENT: the heap's; _MODULE: the variables'; _GRAPH: a block's (graph/memory.c) */
+        segment; /* SG_RANGE_SEGMENT: the heap's; _MODULE: that of variables.c; _GRAPH: a block's (graph/memory.c) */
     sg_mapping_t *mappings; /* SG_RANGE_RESERVED: sorted by address */
     size_t mapping_count, mapping_capacity;
 };
@@ -410,7 +410,7 @@ bool sg_function_loaded_locked(CUfunction f);
 CUcontext sg_function_context(CUfunction f);
 void sg_modules_drop_locked(CUcontext ctx);
 /* variables.c: the variable that holds an address of an SG_RANGE_MODULE. */
-bool sg_variables_extent_locked(const void *variables, CUdeviceptr address, sg_extent_t *out);
+bool sg_variables_extent_locked(const void *segment, CUdeviceptr address, sg_extent_t *out);
 
 /* ---- procaddr.c ---- */
 

@@ -174,8 +174,9 @@ static void choose(sg_ptx_translator_t *t)
         t->written[f] = m->functions[f]->defined && (t->part == SG_PTX_WHOLE || t->written[f]);
 }
 
-/* Shared memory: 16 bytes that are no variable, so that none is at 0; variables; barriers; what CUDA reserves; dynamic memory. */
-enum { BARRIERS_BYTES = 1024 /* sg_barriers_t */, RESERVED_BYTES = 1024 };
+/* Shared memory: 16 bytes that are no variable, so that none is at 0; variables; barriers; what CUDA reserves; dynamic memory.
+ * Variables have gaps between them, in which checked mode sees what runs over an end. */
+enum { BARRIERS_BYTES = 1024 /* sg_barriers_t */, RESERVED_BYTES = 1024, GAP_BYTES = 16 };
 
 static void place_shared(sg_ptx_translator_t *t)
 {
@@ -188,7 +189,7 @@ static void place_shared(sg_ptx_translator_t *t)
             continue;
         t->window_bytes = (t->window_bytes + align - 1) / align * align;
         t->shared[i].offset = t->window_bytes;
-        t->window_bytes += v->bytes;
+        t->window_bytes += v->bytes + GAP_BYTES;
     }
     t->barriers = (t->window_bytes + 15) / 16 * 16;
     t->reserved = t->barriers + BARRIERS_BYTES;
@@ -227,17 +228,14 @@ static bool takes_function(const sg_ptx_function_t *f)
 
 bool sg_ptx_has_parts(const sg_ptx_module_t *m)
 {
-    uint32_t kernels = 0;
     for (uint32_t i = 0; i < m->variable_count; i++)
         for (uint32_t r = 0; r < m->variables[i]->relocation_count; r++)
             if (m->variables[i]->relocations[r].function != NULL)
                 return false;
-    for (uint32_t f = 0; f < m->function_count; f++) {
+    for (uint32_t f = 0; f < m->function_count; f++)
         if (takes_function(m->functions[f]))
             return false;
-        kernels += m->functions[f]->entry && m->functions[f]->defined;
-    }
-    return kernels > 1;
+    return true;
 }
 
 /* Names of variables may be anything that PTX allows, $ too. */
@@ -304,7 +302,7 @@ static void write_words(sg_ptx_translator_t *t, const sg_ptx_variable_t *v)
     }
 }
 
-/* One structure of whole pages: nothing else is in them. */
+/* One structure of whole pages: nothing else is in them. Behind each variable are 8 bytes at least that are of none. */
 static void write_globals(sg_ptx_translator_t *t)
 {
     if (t->global_count == 0)
@@ -312,7 +310,7 @@ static void write_globals(sg_ptx_translator_t *t)
     sg_ptx_line(t, "static struct {");
     for (uint32_t i = 0; i < t->global_count; i++)
         sg_ptx_line(t, "uint64_t g%u[%" PRIu64 "] __attribute__((aligned(256)));", i,
-                    t->globals[i].variable->bytes ? (t->globals[i].variable->bytes + 7) / 8 : 1);
+                    (t->globals[i].variable->bytes + 7) / 8 + 1);
     sg_ptx_line(t, "} __attribute__((aligned(4096))) variables = {");
     for (uint32_t i = 0; i < t->global_count; i++) {
         const sg_ptx_variable_t *v = t->globals[i].variable;
@@ -428,20 +426,18 @@ static void write_kernel(sg_ptx_translator_t *t, uint32_t number)
     const sg_ptx_function_t *f = t->module->functions[number];
     const uint64_t bytes = static_bytes(t, f);
     const bool written = t->written[number];
-    const char *run = written ? sg_ptx_text(t, "SG_RUN(run%u)", number) : "{NULL, NULL, NULL}",
-               *cost = written ? sg_ptx_text(t, "cost%u", number) : "NULL";
-    if (written) {
-        write_cost(t, number);
+    const char *run = written ? sg_ptx_text(t, "SG_RUN(run%u)", number) : "{NULL, NULL, NULL}";
+    write_cost(t, number);
+    if (written)
         write_run(t, number, bytes);
-    }
     sg_ptx_line(t, "static const softgpu_param_t params%u[] = {", number);
     for (uint32_t i = 0; i < f->prototype.parameter_count; i++)
         sg_ptx_line(t, "{%" PRIu64 ", %" PRIu64 ", %u},", sg_ptx_param_offset(f, i),
                     f->prototype.parameters[i]->bytes, f->prototype.parameters[i]->align_bytes);
     sg_ptx_line(t, "{0, 0, 0}};");
     sg_ptx_line(
-        t, "static const softgpu_kernel_t kernel%u = {\"%s\", %u, params%u, %s, %s, %" PRIu64 ", %u, 0};",
-        number, f->name, f->prototype.parameter_count, number, run, cost, bytes, max_threads(f));
+        t, "static const softgpu_kernel_t kernel%u = {\"%s\", %u, params%u, %s, cost%u, %" PRIu64 ", %u, 0};",
+        number, f->name, f->prototype.parameter_count, number, run, number, bytes, max_threads(f));
 }
 
 static bool has_row(const sg_ptx_translator_t *t, uint32_t number)

@@ -20,11 +20,11 @@
     "-fno-math-errno "                                                                                       \
     "-fno-strict-aliasing -fno-trapping-math -w -Wno-psabi"
 
-/* `part`: what of the module is written: all of it; its outline, which is the variables and the kernels' rows without code; or the kernel of
+/* `part`: what of the module is written: all of it; its outline, which is the variables and the kernels' rows (costs too) without code; or the kernel of
  * that number among the functions, with those that it calls. Every part has all variables, at the same offsets. */
 enum { SG_PTX_WHOLE = UINT32_MAX, SG_PTX_OUTLINE = UINT32_MAX - 1 };
 bool sg_ptx_translate(const sg_ptx_module_t *module, uint32_t part, FILE *out, sg_ptx_error_t *error);
-/* Whether parts can be compiled apart: several kernels, and no function's address is taken, which would be another one in each. */
+/* Whether parts can be compiled apart: no function's address is taken, which would be another one in each. */
 bool sg_ptx_has_parts(const sg_ptx_module_t *module);
 
 #endif

@@ -36,8 +36,7 @@ static const char *element(sg_ptx_translator_t *t, const sg_ptx_packed_t *p, uin
 
 static const char *flushed(sg_ptx_translator_t *t, const sg_ptx_packed_t *p, const char *text)
 {
-    return sg_ptx_has(t, SG_PTX_KIND_FTZ) && p->bits < 64 ? sg_ptx_text(t, "sg_ftz_f%u(%s)", p->bits, text)
-                                                          : text;
+    return sg_ptx_has(t, SG_PTX_KIND_FTZ) ? sg_ptx_text(t, "sg_ftz_f%u(%s)", p->bits, text) : text;
 }
 
 static const char *input(sg_ptx_translator_t *t, const sg_ptx_packed_t *p, uint32_t i, uint32_t h)
@@ -90,7 +89,8 @@ static void arithmetic(sg_ptx_translator_t *t)
     const sg_ptx_packed_t p = packed_of(t->insn->type[0]);
     const char *name = t->insn->opcode == SG_PTX_OP_MAD ? "fma" : sg_ptx_opcode_text(t->insn->opcode),
                *half[2];
-    const char *round = sg_ptx_has(t, SG_PTX_KIND_APPROX) ? "approx" : rounding(t);
+    const sg_ptx_modifier_t approx = sg_ptx_has(t, SG_PTX_KIND_APPROX);
+    const char *round = approx ? sg_ptx_modifier_text(approx) : rounding(t);
     const uint32_t count = t->insn->operand_count;
     for (uint32_t h = 0; h < p.halves; h++) {
         const char *a = input(t, &p, 1, h);

@@ -114,7 +114,8 @@ static const char *met1(sg_ptx_translator_t *t, uint32_t i)
 static void shfl(sg_ptx_translator_t *t)
 {
     const char *how = sg_ptx_modifier_text(sg_ptx_has(t, SG_PTX_KIND_SHUFFLE));
-    const sg_ptx_operand_t *by = &t->insn->operands[3], *c = &t->insn->operands[4];
+    const sg_ptx_operand_t *by = &t->insn->operands[3], *c = &t->insn->operands[4],
+                           *members = &t->insn->operands[5];
     const uint64_t whole = sg_ptx_has(t, SG_PTX_KIND_SHUFFLE) == SG_PTX_SHUFFLE_UP ? 0 : 31;
     sg_ptx_line(t, "{");
     sg_ptx_line(t, "uint32_t p;");
@@ -131,7 +132,11 @@ static void shfl(sg_ptx_translator_t *t)
     else
         sg_ptx_line(t, "const sg_v32 from = sg_shfl_%s(sg_laneid(), %s, %s, &p);", how, met32(t, 3, 1),
                     met32(t, 4, 2));
-    sg_ptx_line(t, "if (__builtin_expect(flow.met != SG_ALL, 0)) x = sg_absent(w, mask, flow.met, from, x);");
+    const bool named = members->kind == SG_PTX_IMMEDIATE && (uint32_t)members->bits == UINT32_MAX;
+    const char *mask = sg_ptx_value(t, 5, 32);
+    sg_ptx_line(
+        t, "if (__builtin_expect(flow.met != SG_ALL%s, 0)) x = sg_absent(w, mask, flow.met, %s, from, x);",
+        named ? "" : sg_ptx_text(t, " || sg_eq_u32(%s, sg_all32(SG_ALL)) != SG_ALL", mask), mask);
     sg_ptx_result(t, &t->insn->operands[0], 32, false, "x");
     sg_ptx_result_mask(t, &t->insn->operands[1], "p");
     sg_ptx_line(t, "}");

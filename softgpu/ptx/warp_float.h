@@ -77,6 +77,8 @@ SG_RCP(rz) SG_RCP(rm) SG_RCP(rp)
 SG_UNARY(32, ftz_f, SG_F_FTZ32)
 #define SG_F_FTZ16(C, S, a) ((a) & ((C)(((a) & 0x7c00) != 0) | 0x8000))
 SG_UNARY(16, ftz_f, SG_F_FTZ16)
+#define SG_F_FTZ64(C, S, a) ((a) & ((C)(((a) & UINT64_C(0x7ff0000000000000)) != 0) | UINT64_C(0x8000000000000000)))
+SG_UNARY(64, ftz_f, SG_F_FTZ64)
 /* To [0, 1], a NaN to 0. */
 SG_LANES1(32, 32, sg_sat_f32, d.f[i] = a.f[i] > 0 ? (a.f[i] < 1 ? a.f[i] : 1.0f) : 0.0f)
 SG_LANES1(64, 64, sg_sat_f64, d.f[i] = a.f[i] > 0 ? (a.f[i] < 1 ? a.f[i] : 1.0) : 0.0)
@@ -111,11 +113,13 @@ SG_INLINE sg_v32 sg_xorsign(sg_v32 d, sg_v32 a, sg_v32 b) { return sg_or_b32(sg_
 /* ---- approximations ---- */
 SG_INLINE sg_v32 sg_rcp_approx_f32(sg_v32 a) { return sg_rcp_rn_f32(a); }
 SG_INLINE sg_v32 sg_sqrt_approx_f32(sg_v32 a) { return sg_sqrt_rn_f32(a); }
-SG_INLINE sg_v32 sg_div_approx_f32(sg_v32 a, sg_v32 b) { return sg_div_rn_f32(a, b); }
+SG_INLINE sg_v32 sg_div_full_f32(sg_v32 a, sg_v32 b) { return sg_div_rn_f32(a, b); }
+/* The ISA: by a number above 2^126 the quotient is 0, of an infinity NaN. */
+SG_INLINE sg_v32 sg_div_approx_f32(sg_v32 a, sg_v32 b)
+{ return sg_div_rn_f32(a, sg_set32(sg_lt_f32(sg_all32(0x7e800000), sg_abs_f32(b)), sg_copysign_f32(b, sg_all32(0x7f800000)), b)); }
 SG_LANES1(32, 32, sg_rsqrt_approx_f32, d.f[i] = 1.0f / sqrtf(a.f[i]))
 SG_LANES1(64, 64, sg_rsqrt_approx_f64, d.f[i] = 1.0 / sqrt(a.f[i]))
-/* rcp.approx.ftz.f64: of the upper 32 bits; more precise here. Subnormal numbers are 0. */
-SG_LANES1(64, 64, sg_rcp_approx_f64, d.f[i] = fabs(a.f[i]) < 0x1p-1022 ? copysign(INFINITY, a.f[i]) : 1.0 / a.f[i]; d.u[i] = fabs(d.f[i]) < 0x1p-1022 ? d.u[i] & UINT64_C(0x8000000000000000) : d.u[i])
+SG_INLINE sg_v64 sg_rcp_approx_f64(sg_v64 a) { return sg_rcp_rn_f64(a); }
 /* 2^a = 2^n * 2^f, |f| <= 1/2, by a polynomial with a relative error below 2^-23 (ISA: 2^-22.5). */
 SG_INLINE float sg_ex2(float x)
 {

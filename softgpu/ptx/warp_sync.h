@@ -29,17 +29,20 @@ SG_SHUFFLE(up, i - by, j >= most) SG_SHUFFLE(down, i + by, j <= most) SG_SHUFFLE
     { sg_l32 a = {x}, d; uint32_t p = 0; for (int i = 0; i < SG_WARP; i++) { const int j = from; p |= (uint32_t)(inside) << i; d.u[i] = a.u[(inside) ? j : i]; } *in_range = p; return d.v; }
 SG_SHUFFLE_ALL(up, i - by, j >= 0) SG_SHUFFLE_ALL(down, i + by, j <= 31) SG_SHUFFLE_ALL(bfly, i ^ by, j <= 31) SG_SHUFFLE_ALL(idx, by, j <= 31)
 
-/* ---- lanes that are not there: what is read of them is undefined ---- */
-SG_SLOW sg_v32 sg_absent(const sg_warp_t *w, uint32_t mask, uint32_t met, sg_v32 from, sg_v32 x)
+/* ---- lanes that are not there, or that the mask does not name: what is read of them is undefined ---- */
+SG_SLOW sg_v32 sg_absent(const sg_warp_t *w, uint32_t mask, uint32_t met, sg_v32 members, sg_v32 from, sg_v32 x)
 {
-    const sg_l32 source = {from};
+    const sg_l32 source = {from}, named = {members};
     uint32_t absent = 0;
-    SG_FOR_LANES (i, mask) absent |= (uint32_t)!(met >> source.u[i] & 1) << i;
+    SG_FOR_LANES (i, mask) absent |= (uint32_t)!((met & named.u[i]) >> source.u[i] & 1) << i;
 #ifdef SG_CHECKED
     if (absent) {
         const uint32_t i = sg_first(absent);
         char why[160];
-        snprintf(why, sizeof why, "rule warp-mask: shfl.sync: lane %u reads from lane %u, which has not come to it (there are 0x%08x)", i, source.u[i], met);
+        if (named.u[i] >> source.u[i] & 1)
+            snprintf(why, sizeof why, "rule warp-mask: shfl.sync: lane %u reads from lane %u, which has not come to it (there are 0x%08x)", i, source.u[i], met);
+        else
+            snprintf(why, sizeof why, "rule warp-mask: shfl.sync: lane %u reads from lane %u, which its mask 0x%08x does not name", i, source.u[i], named.u[i]);
         w->services->lane(i, w->place);
         w->services->fail(SG_ERROR_LAUNCH, why, w->place);
     }

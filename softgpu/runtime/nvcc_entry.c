@@ -7,18 +7,9 @@
  */
 #include "softgpu/runtime/registry.h"
 
+#include <fatbinary_section.h>
 #include <stdatomic.h>
 #include <stdio.h>
-
-#define FAT_WRAPPER_MAGIC 0x466243b1
-
-/* What __cudaRegisterFatBinary gets: the section .nvFatBinSegment. */
-typedef struct fat_wrapper {
-    int magic;
-    int version;
-    const void *data; /* the fat binary itself */
-    const void *prelinked;
-} fat_wrapper_t;
 
 void **__cudaRegisterFatBinary(void *wrapper);
 void __cudaRegisterFatBinaryEnd(void **image);
@@ -40,8 +31,8 @@ cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid, dim3 block, 
 
 void **__cudaRegisterFatBinary(void *wrapper)
 {
-    const fat_wrapper_t *fat = wrapper;
-    return (void **)registry_add_image(fat->magic == FAT_WRAPPER_MAGIC ? fat->data : wrapper);
+    const __fatBinC_Wrapper_t *fat = wrapper; /* in the section .nvFatBinSegment */
+    return (void **)registry_add_image(fat->magic == FATBINC_MAGIC ? (const void *)fat->data : wrapper);
 }
 
 void __cudaRegisterFatBinaryEnd(void **image)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <fatbinary_section.h>
 
 #include "alloc/kernel/code.h"
 
@@ -115,13 +116,10 @@ static void wrapper_leads_to_its_image(void **state)
 {
     (void)state;
     size_t bytes;
-    const struct {
-        uint32_t magic, version;
-        const void *data;
-        void *file;
-    } wrapper = {0x466243b1, 1, read_image("variables", "fatbin", &bytes), NULL};
+    void *fat = read_image("variables", "fatbin", &bytes);
+    const __fatBinC_Wrapper_t wrapper = {FATBINC_MAGIC, 1, fat, NULL};
     assert_int_equal(ebb_image_variables(&wrapper, true), EBB_IMAGE_SOME);
-    free((void *)(uintptr_t)wrapper.data);
+    free(fat);
 }
 
 /* Any answer will do but a crash and, of the module with a variable, "none" where the damage hides no part. */

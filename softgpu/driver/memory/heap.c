@@ -6,8 +6,12 @@
  * synchronisation, as the driver has it) and running out of memory give them back. cuMemAlloc's own heap
  * gives large segments back at once.
  *
+ * In checked mode every block of a shared segment ends with a gap that is not the program's, so that a kernel that runs over an end
+ * does not come out in the next buffer. (Behind a segment of its own there is a gap anyway: window.c.)
+ *
  * A block freed on stream s at number n may be used again on s at once, elsewhere when s has reached n.
  */
+#include "softgpu/driver/module/module.h"
 #include "softgpu/driver/rules.h"
 #include "softgpu/driver/simt/shadow.h"
 #include "softgpu/driver/stream/streams.h"
@@ -16,7 +20,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { BINS = 40, SLAB_SLOTS = SG_CHUNK_BYTES / SG_HEAP_ALIGN };
+enum { BINS = 40, SLAB_SLOTS = SG_CHUNK_BYTES / SG_HEAP_ALIGN, CHECKED_GAP_BYTES = 4096 };
 
 typedef struct block block_t;
 typedef struct segment segment_t;
@@ -335,7 +339,9 @@ CUresult sg_heap_alloc(sg_pool_t *pool, size_t bytes, sg_stream_t *stream, CUdev
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (bytes > sg.config.memory_bytes && !pool->managed && pool->device != SG_HOST)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    size_t rounded = SG_ROUND_UP(bytes, bytes > SG_CHUNK_BYTES / 2 ? SG_CHUNK_BYTES : SG_HEAP_ALIGN);
+    const size_t gap = sg_mode_is(SOFTGPU_CHECKED) ? CHECKED_GAP_BYTES : 0;
+    const size_t rounded = bytes > SG_CHUNK_BYTES / 2 ? SG_ROUND_UP(bytes, SG_CHUNK_BYTES)
+                                                      : SG_ROUND_UP(bytes, SG_HEAP_ALIGN) + gap;
 
     sg_lock();
     block_t *b = obtain_locked(pool, rounded, stream);

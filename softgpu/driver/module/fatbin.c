@@ -2,9 +2,10 @@
  * fatbinary_section.h, the inner one what nvcc 11 to 13 write and softgpu-clang++ writes as well. */
 #include "softgpu/driver/module/module.h"
 
+#include <fatbinary_section.h>
 #include <string.h>
 
-enum { WRAPPER_MAGIC = 0x466243b1, PTX = 1, PACKED = 0x2000 | 0x8000 /* by LZ4, by zstd */ };
+enum { PTX = 1, PACKED = 0x2000 | 0x8000 /* by LZ4, by zstd */ };
 
 typedef struct header {
     uint32_t magic;
@@ -26,8 +27,10 @@ bool sg_fatbin_open(const void *image, const char **at, size_t *bytes)
     const char *p = image;
     uint32_t magic;
     memcpy(&magic, p, sizeof magic);
-    if (magic == WRAPPER_MAGIC) {
-        memcpy(&p, p + 8, sizeof p);
+    if (magic == FATBINC_MAGIC) {
+        __fatBinC_Wrapper_t wrapper;
+        memcpy(&wrapper, p, sizeof wrapper);
+        p = (const char *)wrapper.data;
         memcpy(&magic, p, sizeof magic);
     }
     if (magic != SG_FATBIN_MAGIC)

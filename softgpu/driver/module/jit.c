@@ -1,8 +1,8 @@
 /* jit.c: PTX in memory becomes kernel libraries: read (softgpu/ptx), translated to C, compiled by the system's compiler, and kept.
  *
- * Of a module with several kernels only an outline is compiled when it is loaded (variables, the kernels' names and parameters), and each
- * kernel when it is first launched, into a library of its own: a template library's modules hold dozens, of which a program launches
- * few. What cannot be translated is refused at load all the same.
+ * When a module is loaded only an outline is compiled (variables, the kernels' names, parameters and costs), and each kernel when it is
+ * first launched, into a library of its own: a template library's modules hold dozens, of which a program launches few. What cannot be
+ * translated is refused at load all the same. (A module that takes a function's address is compiled whole when it is loaded.)
  *
  * What the driver's interface says of PTX holds here: cuModuleLoadData and cuLibraryLoadData take it as text that ends with a zero,
  * cuModuleLoad as a file, both in fat binaries too (fatbin.c), and compile it. What is kept is named after the C text, the compiler's command and the processor, so that another translator, compiler or

@@ -6,6 +6,9 @@
  * each mode that is opened. So a kernel that takes a variable's address gets another one than the host does; both lead to the
  * same bytes.
  *
+ * Modules of a context share chunks, page by page. No document says how a driver does that, but it does: a program whose thousands of
+ * kernels are all loaded takes some hundred MiB, the context among them (PyTorch's, 667 MB: pytorch/pytorch 86509).
+ *
  * Nothing else may be in those pages, and the variables must lie at the same offsets in the libraries of all modes (each
  * is aligned to 256 bytes by the script): that is checked, and where it does not hold loading fails.
  */
@@ -19,7 +22,7 @@
 /* A unit's pages. */
 typedef struct piece {
     uint32_t unit;
-    size_t offset, bytes; /* in the device memory */
+    size_t offset, bytes; /* in the module's variables */
 } piece_t;
 
 /* Pages of an instance over which device memory is mapped. */
@@ -35,23 +38,39 @@ typedef struct variable {
     size_t offset, bytes;
 } variable_t;
 
-struct sg_variables {
+/* Device memory for variables of modules of one context; gone with the last of them. */
+typedef struct segment {
     sg_range_t *range;
     sg_handle_t *handle;
+    CUcontext ctx; /* NULL: of libraries */
+    sg_variables_t *users;
+    struct segment *next;
+    bool taken[]; /* pages */
+} segment_t;
+
+enum { PAGE_BYTES = 4096 };
+
+struct sg_variables {
+    segment_t *segment;
+    size_t offset, bytes; /* there: whole pages */
     piece_t *pieces;
     variable_t *variables;
     uint32_t piece_count, count;
     attachment_t *attachments;
+    sg_variables_t *next; /* of the segment */
 };
 
-static attachment_t *attached; /* all; guarded by sg.lock */
+/* All; guarded by sg.lock. */
+static attachment_t *attached;
+static segment_t *segments;
 
 static bool has_unit(const sg_module_t *m, const softgpu_kernel_table_t *t, uint32_t unit)
 {
     return (m->unit == SG_ALL_UNITS || m->unit == unit) && t->units[unit].end > t->units[unit].begin;
 }
 
-static uint32_t collect_pieces(sg_module_t *m, const softgpu_kernel_table_t *t, sg_variables_t *v)
+/* Returns their bytes. */
+static size_t collect_pieces(sg_module_t *m, const softgpu_kernel_table_t *t, sg_variables_t *v)
 {
     size_t offset = 0;
     for (uint32_t u = 0; u < t->unit_count; u++) {
@@ -66,23 +85,101 @@ static uint32_t collect_pieces(sg_module_t *m, const softgpu_kernel_table_t *t, 
                 unit->variables[i].bytes};
         offset += bytes;
     }
-    return (uint32_t)offset;
+    return offset;
 }
 
-static CUresult map_memory(sg_variables_t *v, size_t bytes, unsigned device)
+/* ---- device memory ---- */
+
+static void segment_free(segment_t *s)
+{
+    if (s->range) {
+        sg_phys_unmap(s->range->base, s->range->bytes);
+        sg_window_free_locked(s->range);
+    }
+    if (s->handle)
+        sg_phys_unref_locked(s->handle);
+    free(s);
+}
+
+static CUresult segment_new(CUcontext ctx, unsigned device, size_t bytes, segment_t **out)
 {
     bytes = SG_ROUND_UP(bytes, SG_CHUNK_BYTES);
-    sg_lock();
-    v->handle = sg_phys_create_locked(device, bytes);
-    v->range = v->handle ? sg_window_reserve_locked(bytes, 0, 0, SG_RANGE_MODULE) : NULL;
-    CUresult result = v->range ? sg_phys_map(v->range->base, v->handle) : CUDA_ERROR_OUT_OF_MEMORY;
+    segment_t *s = calloc(1, sizeof *s + bytes / PAGE_BYTES * sizeof s->taken[0]);
+    if (!s)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     const sg_access_t access = sg_access_of_device(device);
+    s->ctx = ctx;
+    s->handle = sg_phys_create_locked(device, bytes);
+    s->range = s->handle ? sg_window_reserve_locked(bytes, 0, 0, SG_RANGE_MODULE) : NULL;
+    CUresult result = s->range ? sg_phys_map(s->range->base, s->handle) : CUDA_ERROR_OUT_OF_MEMORY;
     if (!result)
-        result = sg_phys_protect_locked(v->range->base, bytes, &access);
-    if (v->range)
-        v->range->segment = v;
+        result = sg_phys_protect_locked(s->range->base, bytes, &access);
+    if (result) {
+        segment_free(s);
+        return result;
+    }
+    s->range->segment = s;
+    s->next = segments;
+    segments = s;
+    *out = s;
+    return CUDA_SUCCESS;
+}
+
+/* The lowest run of so many free pages. */
+static bool find_pages(const segment_t *s, size_t pages, size_t *first)
+{
+    size_t run = 0;
+    for (size_t i = 0; i < s->handle->bytes / PAGE_BYTES && run < pages; i++) {
+        run = s->taken[i] ? 0 : run + 1;
+        *first = i + 1 - run;
+    }
+    return run == pages;
+}
+
+static CUresult take_memory(sg_variables_t *v, CUcontext ctx, unsigned device)
+{
+    const size_t pages = v->bytes / PAGE_BYTES;
+    size_t first = 0;
+    CUresult result = CUDA_SUCCESS;
+    sg_lock();
+    segment_t *s = segments;
+    while (s && (s->ctx != ctx || s->handle->device != device || !find_pages(s, pages, &first)))
+        s = s->next;
+    if (!s) {
+        first = 0;
+        result = segment_new(ctx, device, v->bytes, &s);
+    }
+    if (!result) {
+        memset(s->taken + first, true, pages);
+        v->segment = s;
+        v->offset = first * PAGE_BYTES;
+        v->next = s->users;
+        s->users = v;
+    }
     sg_unlock();
     return result;
+}
+
+static void give_back_memory(sg_variables_t *v)
+{
+    segment_t *s = v->segment;
+    sg_variables_t **user = &s->users;
+    while (*user != v)
+        user = &(*user)->next;
+    *user = v->next;
+    memset(s->taken + v->offset / PAGE_BYTES, false, v->bytes / PAGE_BYTES);
+    if (s->users)
+        return;
+    segment_t **link = &segments;
+    while (*link != s)
+        link = &(*link)->next;
+    *link = s->next;
+    segment_free(s);
+}
+
+static CUdeviceptr base_of(const sg_variables_t *v)
+{
+    return v->segment->range->base + v->offset;
 }
 
 CUresult sg_variables_create(sg_module_t *m, unsigned device)
@@ -104,13 +201,13 @@ CUresult sg_variables_create(sg_module_t *m, unsigned device)
     v->variables = calloc(variables ? variables : 1, sizeof *v->variables);
     if (!v->pieces || !v->variables)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    const size_t bytes = collect_pieces(m, t, v);
-    SG_TRY(map_memory(v, bytes, device));
+    v->bytes = SG_ROUND_UP(collect_pieces(m, t, v), PAGE_BYTES);
+    SG_TRY(take_memory(v, m->ctx, device));
     for (uint32_t i = 0; i < v->count; i++)
-        sg_live_add_valid(v->range->base + v->variables[i].offset, v->variables[i].bytes);
+        sg_live_add_valid(base_of(v) + v->variables[i].offset, v->variables[i].bytes);
     SG_TRY(sg_variables_attach(m, &m->table[SOFTGPU_FAST]));
     for (const attachment_t *a = v->attachments; a; a = a->next)
-        if (!sg_phys_write(v->handle, a->offset, a->image, a->bytes))
+        if (!sg_phys_write(v->segment->handle, v->offset + a->offset, a->image, a->bytes))
             return CUDA_ERROR_OUT_OF_MEMORY;
     return CUDA_SUCCESS;
 }
@@ -161,7 +258,7 @@ static CUresult attach_piece(sg_variables_t *v, const piece_t *piece, const soft
     a->bytes = piece->bytes;
     memcpy(a->image, a->at, a->bytes);
     sg_lock();
-    CUresult result = sg_phys_alias_locked(a->at, v->handle, a->offset, a->bytes);
+    CUresult result = sg_phys_alias_locked(a->at, v->segment->handle, v->offset + a->offset, a->bytes);
     if (!result) {
         a->next = v->attachments;
         v->attachments = a;
@@ -220,13 +317,10 @@ void sg_variables_free_locked(sg_variables_t *v)
         next = a->next;
         detach_locked(a);
     }
-    if (v->range) {
-        sg_live_remove(v->range->base, v->range->bytes);
-        sg_phys_unmap(v->range->base, v->range->bytes);
-        sg_window_free_locked(v->range);
+    if (v->segment) {
+        sg_live_remove(base_of(v), v->bytes);
+        give_back_memory(v);
     }
-    if (v->handle)
-        sg_phys_unref_locked(v->handle);
     free(v->pieces);
     free(v->variables);
     free(v);
@@ -238,25 +332,27 @@ bool sg_variable_find(const sg_variables_t *v, const char *name, CUdeviceptr *ad
 {
     for (uint32_t i = 0; v && i < v->count; i++)
         if (sg_names_match(v->variables[i].name, name)) {
-            *address = v->range->base + v->variables[i].offset;
+            *address = base_of(v) + v->variables[i].offset;
             *bytes = v->variables[i].bytes;
             return true;
         }
     return false;
 }
 
-bool sg_variables_extent_locked(const void *variables, CUdeviceptr address, sg_extent_t *out)
+bool sg_variables_extent_locked(const void *segment, CUdeviceptr address, sg_extent_t *out)
 {
-    const sg_variables_t *v = variables;
-    const size_t offset = address - v->range->base;
-    for (uint32_t i = 0; i < v->count; i++)
-        if (offset - v->variables[i].offset < v->variables[i].bytes) {
-            *out = (sg_extent_t){.base = v->range->base + v->variables[i].offset,
+    const segment_t *s = segment;
+    const sg_variables_t *v = s->users;
+    while (v && address - base_of(v) >= v->bytes)
+        v = v->next;
+    for (uint32_t i = 0; v && i < v->count; i++)
+        if (address - base_of(v) - v->variables[i].offset < v->variables[i].bytes) {
+            *out = (sg_extent_t){.base = base_of(v) + v->variables[i].offset,
                                  .bytes = v->variables[i].bytes,
-                                 .handle = v->handle,
-                                 .range = v->range,
-                                 .access = sg_access_of_device(v->handle->device),
-                                 .device = v->handle->device,
+                                 .handle = s->handle,
+                                 .range = s->range,
+                                 .access = sg_access_of_device(s->handle->device),
+                                 .device = s->handle->device,
                                  .managed_by_heap = true};
             return true;
         }
@@ -267,6 +363,6 @@ CUdeviceptr sg_variables_address(const sg_variables_t *v, const void *at)
 {
     for (const attachment_t *a = v ? v->attachments : NULL; a; a = a->next)
         if ((size_t)((const char *)at - a->at) < a->bytes)
-            return v->range->base + a->offset + (size_t)((const char *)at - a->at);
+            return base_of(v) + a->offset + (size_t)((const char *)at - a->at);
     return 0;
 }

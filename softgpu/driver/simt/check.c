@@ -241,9 +241,11 @@ static void report_nowhere(struct sg_check *c, const char *at, CUdeviceptr addre
     CUdeviceptr base;
     size_t size;
     const sg_live_list_t *live = c->watch->live;
-    const sg_live_t *below = NULL;
-    for (uint32_t i = 0; i < live->count && live->entry[i].base <= address; i++)
-        below = &live->entry[i];
+    uint32_t i = 0;
+    while (i < live->count && live->entry[i].base <= address)
+        i++;
+    const sg_live_t *below = i ? &live->entry[i - 1] : NULL, *next = i < live->count ? &live->entry[i] : NULL;
+    const CUdeviceptr behind = below ? address - below->base - below->bytes : 0;
     if (f)
         snprintf(what, sizeof what, "a local variable of thread %u", f->index);
     else if (sg_live_was(address, &base, &size))
@@ -251,9 +253,12 @@ static void report_nowhere(struct sg_check *c, const char *at, CUdeviceptr addre
                  (unsigned long long)(address - base), size, base);
     else if (!sg_window_contains(address))
         snprintf(what, sizeof what, "host memory that is not pinned");
+    else if (next && (!below || next->base - address < behind))
+        snprintf(what, sizeof what, "%llu bytes before a buffer of %zu bytes at 0x%llx", next->base - address,
+                 next->bytes, next->base);
     else if (below)
-        snprintf(what, sizeof what, "%llu bytes behind the end of a buffer of %zu bytes at 0x%llx",
-                 (unsigned long long)(address - below->base - below->bytes), below->bytes, below->base);
+        snprintf(what, sizeof what, "%llu bytes behind the end of a buffer of %zu bytes at 0x%llx", behind,
+                 below->bytes, below->base);
     sg_check_report(SG_RULE_BOUNDS, CUDA_ERROR_ILLEGAL_ADDRESS, pc, "%s %zu bytes at %p: %s", verb(how),
                     bytes, (const void *)at, what);
 }

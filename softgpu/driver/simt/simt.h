@@ -16,7 +16,7 @@
  * __shared__ variables are thread-local variables of the kernel library: fibers never leave their worker. Blocks of a
  * cooperative launch swap them.
  *
- * Order: fibers run by number, or, with SOFTGPU_SEED, in an order drawn from seed, kernel launch and block. A kernel whose
+ * Order: fibers run by number, or, with SOFTGPU_SEED, in an order drawn from seed and block. A kernel whose
  * result changes with the seed lacks a barrier.
  *
  * Threads: everything here belongs to one worker (thread-local); no locks.

@@ -78,13 +78,37 @@ static void scene_launch(void)
     print_results(2, results);
 }
 
+/* Of PTX: what is loaded, three launches, and how many of them have run. */
+static void scene_ptx(void)
+{
+    static const char ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
+                              ".visible .entry count(.param .u64 p)\n{\n.reg .b32 %r<2>;\n.reg .b64 %a<2>;\n"
+                              "ld.param.u64 %a1, [p];\natom.global.add.u32 %r1, [%a1], 1;\nret;\n}\n";
+    CUresult results[5];
+    CUdeviceptr p = start();
+    int count = 0;
+    CUfunction f;
+    results[0] = cuModuleLoadData(&test_module, ptx);
+    if (results[0])
+        OK(cuModuleLoadData(&test_module, ptx));
+    OK(cuModuleGetFunction(&f, test_module, "count"));
+    OK(cuMemAlloc(&p, 4096));
+    OK(cuMemsetD32(p, 0, 1));
+    for (int i = 1; i < 4; i++)
+        results[i] = cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&p}, NULL);
+    results[4] = cuMemcpyDtoH(&count, p, sizeof count);
+    print_results(5, results);
+    printf("%d\n", count);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
 } scenes[] = {{"allocations", scene_allocations},
               {"copies", scene_copies},
               {"sticky", scene_sticky},
-              {"launch", scene_launch}};
+              {"launch", scene_launch},
+              {"ptx", scene_ptx}};
 
 /* ---- running them ---- */
 
@@ -149,6 +173,16 @@ static void a_sticky_fault_stays(void **state)
     assert_non_null(strstr(output, "0 700 700\n"));
 }
 
+static void kernels_of_ptx_fail_like_others(void **state)
+{
+    (void)state;
+    assert_string_equal(run("ptx", "SOFTGPU_FAULT", ""), "0 0 0 0 0\n3\n");
+    assert_string_equal(run("ptx", "SOFTGPU_FAULT", "launch@2"), "0 0 719 0 0\n2\n");
+    assert_string_equal(run("ptx", "SOFTGPU_FAULT", "cuModuleLoadData@1=OUT_OF_MEMORY,launch@3"),
+                        "2 0 0 719 0\n2\n");
+    assert_non_null(strstr(run("ptx", "SOFTGPU_FAULT", "launch@2=ILLEGAL_ADDRESS!"), "0 0 700 700 700\n0\n"));
+}
+
 static void a_rule_that_makes_no_sense_is_said(void **state)
 {
     (void)state;
@@ -191,6 +225,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_kind_may_be_a_name_or_a_pattern),
         cmocka_unit_test(a_failing_call_has_no_effect),
         cmocka_unit_test(a_sticky_fault_stays),
+        cmocka_unit_test(kernels_of_ptx_fail_like_others),
         cmocka_unit_test(a_rule_that_makes_no_sense_is_said),
         cmocka_unit_test(the_trace_has_names_arguments_and_results),
         cmocka_unit_test(the_trace_tells_of_faults),

@@ -11,7 +11,15 @@ enum { LANES = 2000, OLD = 0x5a };
 
 static uint64_t state;
 
-static uint64_t draw(void)
+void rows_seed(void)
+{
+    const char *given = getenv("PTX_SEED");
+    const uint64_t seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
+    print_message("PTX_SEED=%llu\n", (unsigned long long)seed);
+    state = seed * 2654435761u + 1;
+}
+
+uint64_t rows_draw(void)
 {
     state ^= state << 13;
     state ^= state >> 7;
@@ -81,18 +89,18 @@ static uint64_t draw_value(char kind)
                                    0.1f,
                                    100.0f,
                                    -87.0f};
-    const uint64_t x = draw();
+    const uint64_t x = rows_draw();
     if (kind == 'f')
         return x % 4 == 0   ? FB(floats[x / 4 % (sizeof floats / sizeof *floats)])
                : x % 4 == 1 ? W(x >> 32)
-                            : FB((float)((double)(int64_t)draw() / 9.2e18 * (x & 8 ? 100 : 1)));
+                            : FB((float)((double)(int64_t)rows_draw() / 9.2e18 * (x & 8 ? 100 : 1)));
     if (kind == 'g')
         return x % 4 == 0   ? GB(floats[x / 4 % (sizeof floats / sizeof *floats)])
-               : x % 4 == 1 ? draw()
-                            : GB((double)(int64_t)draw() / 9.2e18 * (x & 8 ? 1e10 : 1));
+               : x % 4 == 1 ? rows_draw()
+                            : GB((double)(int64_t)rows_draw() / 9.2e18 * (x & 8 ? 1e10 : 1));
     return x % 3 == 0   ? edges[x / 3 % (sizeof edges / sizeof *edges)]
            : x % 3 == 1 ? x >> (x >> 8 & 63)
-                        : draw();
+                        : rows_draw();
 }
 
 static const char *size_of(char kind)
@@ -184,6 +192,8 @@ static bool agree(const row_t *row, uint64_t is, uint64_t want)
     }
     if (row->registers[0] == 'b' && (is & 0x7fff) > 0x7c00)
         return (want & 0x7fff) > 0x7c00;
+    if (row->registers[0] == 'b' && row->ulps > 0)
+        return fabs((double)is - (double)want) <= row->ulps;
     return is == want;
 }
 
@@ -192,10 +202,7 @@ void rows_run(const row_t *rows, uint32_t count,
 {
     char *text;
     size_t bytes;
-    const char *given = getenv("PTX_SEED");
-    const uint64_t seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
-    print_message("PTX_SEED=%llu\n", (unsigned long long)seed);
-    state = seed * 2654435761u + 1;
+    rows_seed();
     FILE *out = open_memstream(&text, &bytes);
     fprintf(out, "%s", PTX_HEAD);
     for (uint32_t i = 0; i < count; i++)

@@ -45,7 +45,11 @@ typedef struct row {
     double ulps;
 } row_t;
 
-/* `reference(row, a, b, c)`: the expression. Prints the seed; fails at the first row that differs. */
+/* Random numbers, from PTX_SEED or the time; which seed it is is printed. */
+void rows_seed(void);
+uint64_t rows_draw(void);
+
+/* `reference(row, a, b, c)`: the expression. Fails at the first row that differs. */
 void rows_run(const row_t *rows, uint32_t count,
               uint64_t (*reference)(uint32_t row, uint64_t a, uint64_t b, uint64_t c));
 

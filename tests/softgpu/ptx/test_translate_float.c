@@ -1,5 +1,5 @@
 /* test_translate_float.c: floating-point instructions as they are translated, against C: f32 in double or with the C library's rounding
- * modes, f16 and bf16 by search. */
+ * modes, numbers of few bits by search. */
 #include "ptx_test.h"
 
 #include <fenv.h>
@@ -52,6 +52,23 @@ static float flush(float x)
 {
     return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x;
 }
+static double flush64(double x)
+{
+    return fabs(x) < 0x1p-1022 ? copysign(0, x) : x;
+}
+static double reciprocal(double x)
+{
+    return 1 / x;
+}
+static double rsqrt(double x)
+{
+    return 1 / sqrt(x);
+}
+/* div.approx: a divisor above 2^126 counts as infinite. */
+static float quotient(float x, float y)
+{
+    return fabsf(y) > 0x1p126f ? x * copysignf(0, y) : (float)((double)x / (double)y);
+}
 static float sat(float x)
 {
     return x > 0 ? x < 1 ? x : 1 : 0;
@@ -64,31 +81,65 @@ static float max_(float x, float y)
 {
     return x != x ? y : y != y ? x : x > y || (x == y && !signbit(x)) ? x : y;
 }
-static double half_value(uint32_t h, bool bf)
+/* ---- numbers of few bits ---- */
+
+/* The number with this code, of so many bits of exponent and mantissa. */
+static double number(uint32_t code, int exponent, int mantissa)
 {
-    const int mantissa = bf ? 7 : 10, bias = bf ? 127 : 15, top = bf ? 255 : 31;
-    const int e = (int)(h >> mantissa) & top, m = (int)(h & ((1u << mantissa) - 1));
+    const int bias = (1 << (exponent - 1)) - 1, top = (1 << exponent) - 1;
+    const int e = (int)(code >> mantissa) & top, m = (int)(code & ((1u << mantissa) - 1));
     const double x =
         e == top ? (m ? NAN : INFINITY) : ldexp(e ? m + (1 << mantissa) : m, (e ? e : 1) - bias - mantissa);
-    return h >> 15 ? -x : x;
+    return code >> (exponent + mantissa) & 1 ? -x : x;
 }
-/* The nearest of all numbers of 16 bits, the even one of two: by binary search among the positive ones. `exact` has more digits. */
-static uint32_t half_of(long double exact, bool bf)
+
+/* The code of the neighbour that the rounding takes, by binary search among the positive ones. `exact` has more digits. Roundings: n, the
+ * nearest, the even one of two; a, the nearest, the one away from 0; z, m, p: towards 0, below, above. */
+static uint32_t code_of(long double exact, int exponent, int mantissa, char rounding)
 {
-    const uint32_t infinity = bf ? 0x7f80 : 0x7c00, sign = signbit(exact) ? 0x8000 : 0;
+    const uint32_t infinity = ((1u << exponent) - 1) << mantissa;
+    const bool minus = signbit(exact);
     if (exact != exact)
-        return 0x7fff;
-    const long double x = exact < 0 ? -exact : exact;
+        return (1u << (exponent + mantissa)) - 1;
+    const long double x = fabsl(exact), beyond = ldexpl(1, 1 << (exponent - 1));
     uint32_t low = 0, high = infinity;
-    if (x >= (bf ? 0x1.ffp127L : 65520.0L))
-        return sign | infinity;
     while (high - low > 1) {
         const uint32_t mid = (low + high) / 2;
-        *(mid != infinity && half_value(mid, bf) <= x ? &low : &high) = mid;
+        *(number(mid, exponent, mantissa) <= x ? &low : &high) = mid;
     }
-    const long double below = x - half_value(low, bf),
-                      above = (high == infinity ? (bf ? 0x1p128L : 65536.0L) : half_value(high, bf)) - x;
-    return sign | (below < above || (below == above && low % 2 == 0) ? low : high);
+    const long double below = x - number(low, exponent, mantissa),
+                      above = (high == infinity ? beyond : number(high, exponent, mantissa)) - x;
+    const bool up = rounding == 'n'   ? above < below || (above == below && low % 2)
+                    : rounding == 'a' ? above <= below
+                    : rounding == 'm' ? minus && below > 0
+                                      : rounding == 'p' && !minus && below > 0;
+    return (up || x == INFINITY ? high : low) | (uint32_t)minus << (exponent + mantissa);
+}
+static double half_value(uint32_t h, bool bf)
+{
+    return bf ? number(h, 8, 7) : number(h, 5, 10);
+}
+static uint32_t half_of(long double exact, bool bf)
+{
+    return bf ? code_of(exact, 8, 7, 'n') : code_of(exact, 5, 10, 'n');
+}
+/* With satfinite the largest number instead of an infinity. */
+static uint32_t finite_of(uint32_t code, int exponent, int mantissa)
+{
+    const uint32_t infinity = ((1u << exponent) - 1) << mantissa;
+    return (code & ((1u << (exponent + mantissa)) - 1)) == infinity ? code - 1 : code;
+}
+static uint32_t tf32_of(float x, char rounding, bool saturates)
+{
+    const uint32_t code = code_of(x, 8, 10, rounding);
+    return x != x ? 0x7fffffff : (saturates ? finite_of(code, 8, 10) : code) << 13;
+}
+#define F16_OF(x, r)  code_of(x, 5, 10, r)
+#define BF16_OF(x, r) code_of(x, 8, 7, r)
+#define X2(high, low) ((uint64_t)(high) << 16 | (low))
+static float relu(float x)
+{
+    return x > 0 || x != x ? x : 0;
 }
 /* a * b + c; where digits are lost, not on a tie for what is rounded to fewer ones. */
 static long double sum_of(double a, double b, double c)
@@ -98,25 +149,28 @@ static long double sum_of(double a, double b, double c)
 }
 #define HV(x) half_value(H(x), false)
 #define BV(x) half_value(H(x), true)
-static uint64_t to_int(double x, double low, double high, int64_t if_nan)
+/* A whole number in a type of integers; `wide`: from f64. A NaN becomes 0, or, to or from 64 bits, the highest bit alone. */
+static uint64_t whole(long double x, int bits, bool is_signed, bool wide)
 {
-    return x != x      ? (uint64_t)if_nan
-           : x <= low  ? (uint64_t)(int64_t)low
-           : x >= high ? (uint64_t)(int64_t)high
-                       : (uint64_t)(int64_t)x;
+    const long double low = is_signed ? -ldexpl(1, bits - 1) : 0, high = ldexpl(1, bits - is_signed);
+    const uint64_t top = UINT64_C(1) << (bits - 1);
+    return x != x               ? (wide || bits == 64 ? is_signed ? 0 - top : top : 0)
+           : x <= low           ? (uint64_t)(int64_t)low
+           : x >= high          ? 2 * (is_signed ? top / 2 : top) - 1
+           : is_signed || x < 0 ? (uint64_t)(int64_t)x
+                                : (uint64_t)x;
 }
-static uint64_t to_u64(double x)
-{
-    return x != x ? UINT64_C(1) << 63 : x <= 0 ? 0 : x >= 0x1p64 ? UINT64_MAX : (uint64_t)x;
-}
-static float of_u64(uint64_t x, int mode, bool is_signed)
-{
-    volatile uint64_t from = x;
-    fesetround(mode);
-    volatile float d = is_signed ? (float)(int64_t)from : (float)from;
-    fesetround(FE_TONEAREST);
-    return d;
-}
+#define OF_INTEGER(name, type)                                                                               \
+    static type name(uint64_t x, int mode, bool is_signed)                                                   \
+    {                                                                                                        \
+        volatile uint64_t from = x;                                                                          \
+        fesetround(mode);                                                                                    \
+        volatile type d = is_signed ? (type)(int64_t)from : (type)from;                                      \
+        fesetround(FE_TONEAREST);                                                                            \
+        return d;                                                                                            \
+    }
+OF_INTEGER(f32_of_int, float)
+OF_INTEGER(f64_of_int, double)
 static float of_f64(double x, int mode)
 {
     volatile double from = x;
@@ -125,7 +179,16 @@ static float of_f64(double x, int mode)
     fesetround(FE_TONEAREST);
     return d;
 }
-/* e4m3 or e5m2 by search, never beyond the largest. */
+/* e4m3 or e5m2 by search, never beyond the largest; and back. */
+static double eight_value(uint32_t code, bool e4m3)
+{
+    const int mantissa = e4m3 ? 3 : 2, bias = e4m3 ? 7 : 15, e = (int)(code >> mantissa) & (e4m3 ? 15 : 31),
+              m = (int)(code & ((1u << mantissa) - 1));
+    const double x = e4m3 && e == 15 && m == 7 ? NAN
+                     : !e4m3 && e == 31        ? m ? NAN : INFINITY
+                                        : ldexp(e ? m + (1 << mantissa) : m, (e ? e : 1) - bias - mantissa);
+    return code & 0x80 ? -x : x;
+}
 static uint32_t eight(double x, bool e4m3)
 {
     uint32_t best = 0;
@@ -134,9 +197,7 @@ static uint32_t eight(double x, bool e4m3)
     if (x != x)
         return 0x7f;
     for (uint32_t code = 0; code <= largest; code++) {
-        const int mantissa = e4m3 ? 3 : 2, bias = e4m3 ? 7 : 15, e = (int)(code >> mantissa),
-                  m = (int)(code & ((1u << mantissa) - 1));
-        const double d = fabs(ldexp(e ? m + (1 << mantissa) : m, (e ? e : 1) - bias - mantissa) - fabs(x));
+        const double d = fabs(eight_value(code, e4m3) - fabs(x));
         if (d < off || (d == off && code % 2 == 0)) {
             off = d;
             best = code;
@@ -153,7 +214,7 @@ static uint32_t eight(double x, bool e4m3)
     ROW("div." name ".f32 D, A, B", "fff", 0, FB(rounded(mode, '/', F(a), F(b), 0))) ROW("sqrt." name ".f32 D, A", "ff", 0, FB(rounded(mode, 'q', F(a), 0, 0))) ROW("fma." name ".f32 D, A, B, C", "ffff", 0, FB(rounded(mode, 'f', F(a), F(b), F(c)))) ROW("rcp." name ".f32 D, A", "ff", 0, FB(rounded(mode, '/', 1, F(a), 0))) \
     ROW("add." name ".f64 D, A, B", "ggg", 0, GB(rounded64(mode, '+', G(a), G(b), 0))) ROW("sub." name ".f64 D, A, B", "ggg", 0, GB(rounded64(mode, '-', G(a), G(b), 0))) ROW("mul." name ".f64 D, A, B", "ggg", 0, GB(rounded64(mode, '*', G(a), G(b), 0))) \
     ROW("div." name ".f64 D, A, B", "ggg", 0, GB(rounded64(mode, '/', G(a), G(b), 0))) ROW("sqrt." name ".f64 D, A", "gg", 0, GB(rounded64(mode, 'q', G(a), 0, 0))) ROW("fma." name ".f64 D, A, B, C", "gggg", 0, GB(rounded64(mode, 'f', G(a), G(b), G(c)))) ROW("rcp." name ".f64 D, A", "gg", 0, GB(rounded64(mode, '/', 1, G(a), 0))) \
-    ROW("cvt." name ".f32.f64 D, A", "fg", 0, FB(of_f64(G(a), mode))) ROW("cvt." name ".f32.u64 D, A", "fl", 0, FB(of_u64(a, mode, false))) ROW("cvt." name ".f32.s64 D, A", "fl", 0, FB(of_u64(a, mode, true))) ROW("cvt." name ".f32.s32 D, A", "fw", 0, FB(of_u64((uint64_t)SW(a), mode, true)))
+    ROW("cvt." name ".f32.f64 D, A", "fg", 0, FB(of_f64(G(a), mode))) ROW("cvt." name ".f32.u64 D, A", "fl", 0, FB(f32_of_int(a, mode, false))) ROW("cvt." name ".f32.s64 D, A", "fl", 0, FB(f32_of_int(a, mode, true))) ROW("cvt." name ".f32.s32 D, A", "fw", 0, FB(f32_of_int((uint64_t)SW(a), mode, true)))
 
 #define SINGLE(ROW) \
     DIRECTED(ROW, "rn", FE_TONEAREST) DIRECTED(ROW, "rz", FE_TOWARDZERO) DIRECTED(ROW, "rm", FE_DOWNWARD) DIRECTED(ROW, "rp", FE_UPWARD) \
@@ -162,27 +223,52 @@ static uint32_t eight(double x, bool e4m3)
     ROW("abs.f32 D, A", "ff", 0, FB(fabsf(F(a)))) ROW("neg.f32 D, A", "ff", 0, FB(-F(a))) ROW("abs.ftz.f32 D, A", "ff", 0, FB(fabsf(flush(F(a))))) ROW("abs.f64 D, A", "gg", 0, GB(fabs(G(a)))) ROW("neg.f64 D, A", "gg", 0, GB(-G(a))) ROW("copysign.f32 D, A, B", "fff", 0, FB(copysignf(F(b), F(a)))) \
     ROW("min.f32 D, A, B", "fff", 0, FB(min_(F(a), F(b)))) ROW("max.f32 D, A, B", "fff", 0, FB(max_(F(a), F(b)))) ROW("min.NaN.f32 D, A, B", "fff", 0, FB(F(a) != F(a) || F(b) != F(b) ? NAN : min_(F(a), F(b)))) ROW("max.ftz.f32 D, A, B", "fff", 0, FB(max_(flush(F(a)), flush(F(b))))) \
     ROW("max.xorsign.abs.f32 D, A, B", "fff", 0, FB(copysignf(max_(fabsf(F(a)), fabsf(F(b))), !signbit(F(a)) == !signbit(F(b)) ? 1 : -1))) ROW("max.f32 D, A, B, C", "ffff", 0, FB(max_(max_(F(a), F(b)), F(c)))) ROW("max.f64 D, A, B", "ggg", 0, GB(G(a) != G(a) ? G(b) : G(b) != G(b) ? G(a) : G(a) > G(b) || (G(a) == G(b) && !signbit(G(a))) ? G(a) : G(b))) \
-    ROW("div.approx.f32 D, A, B", "fff", 2, FB(F(a) / F(b))) ROW("div.full.f32 D, A, B", "fff", 2, FB(F(a) / F(b))) ROW("rcp.approx.f32 D, A", "ff", 1, FB(1 / F(a))) ROW("sqrt.approx.f32 D, A", "ff", 1, FB(sqrtf(F(a)))) ROW("rsqrt.approx.f32 D, A", "ff", 2, FB((float)(1 / sqrt((double)F(a))))) \
-    ROW("ex2.approx.f32 D, A", "ff", 2, FB((float)exp2((double)F(a)))) ROW("ex2.approx.ftz.f32 D, A", "ff", 2, FB(flush((float)exp2((double)flush(F(a)))))) ROW("lg2.approx.f32 D, A", "ff", 2, FB((float)log2((double)F(a)))) ROW("sin.approx.f32 D, A", "ff", 2, FB((float)sin((double)F(a)))) ROW("cos.approx.f32 D, A", "ff", 2, FB((float)cos((double)F(a)))) ROW("tanh.approx.f32 D, A", "ff", 4, FB((float)tanh((double)F(a)))) \
-    ROW("rsqrt.approx.f64 D, A", "gg", 4, GB(1 / sqrt(G(a)))) \
     ROW("testp.finite.f32 D, A", "pf", 0, isfinite(F(a)) != 0) ROW("testp.infinite.f32 D, A", "pf", 0, isinf(F(a)) != 0) ROW("testp.number.f32 D, A", "pf", 0, F(a) == F(a)) ROW("testp.notanumber.f64 D, A", "pg", 0, G(a) != G(a)) ROW("testp.normal.f32 D, A", "pf", 0, isnormal(F(a)) != 0) ROW("testp.subnormal.f32 D, A", "pf", 0, fabsf(F(a)) < 0x1p-126f) \
     ROW("setp.eq.f32 D, A, B", "pff", 0, F(a) == F(b)) ROW("setp.ne.f32 D, A, B", "pff", 0, F(a) < F(b) || F(a) > F(b)) ROW("setp.lt.f32 D, A, B", "pff", 0, F(a) < F(b)) ROW("setp.le.f64 D, A, B", "pgg", 0, G(a) <= G(b)) ROW("setp.gt.f32 D, A, B", "pff", 0, F(a) > F(b)) ROW("setp.ge.f32 D, A, B", "pff", 0, F(a) >= F(b)) \
     ROW("setp.equ.f32 D, A, B", "pff", 0, !(F(a) < F(b) || F(a) > F(b))) ROW("setp.neu.f32 D, A, B", "pff", 0, F(a) != F(b)) ROW("setp.ltu.f32 D, A, B", "pff", 0, !(F(a) >= F(b))) ROW("setp.leu.f32 D, A, B", "pff", 0, !(F(a) > F(b))) ROW("setp.gtu.f64 D, A, B", "pgg", 0, !(G(a) <= G(b))) ROW("setp.geu.f32 D, A, B", "pff", 0, !(F(a) < F(b))) \
     ROW("setp.num.f32 D, A, B", "pff", 0, F(a) == F(a) && F(b) == F(b)) ROW("setp.nan.f32 D, A, B", "pff", 0, F(a) != F(a) || F(b) != F(b)) ROW("setp.lt.ftz.f32 D, A, B", "pff", 0, flush(F(a)) < flush(F(b))) ROW("set.gt.f32.f32 D, A, B", "fff", 0, FB(F(a) > F(b) ? 1 : 0)) ROW("set.le.u32.f64 D, A, B", "wgg", 0, G(a) <= G(b) ? UINT32_MAX : 0)
 
+/* To every type of integers. */
+#define TO_INTS(ROW, name, function, type, kind, value, wide) \
+    ROW("cvt." name ".u8." type " D, A", "w" kind, 0, W(whole(function(value(a)), 8, false, wide))) ROW("cvt." name ".s8." type " D, A", "w" kind, 0, W(whole(function(value(a)), 8, true, wide))) \
+    ROW("cvt." name ".u16." type " D, A", "h" kind, 0, H(whole(function(value(a)), 16, false, wide))) ROW("cvt." name ".s16." type " D, A", "h" kind, 0, H(whole(function(value(a)), 16, true, wide))) \
+    ROW("cvt." name ".u32." type " D, A", "w" kind, 0, W(whole(function(value(a)), 32, false, wide))) ROW("cvt." name ".s32." type " D, A", "w" kind, 0, W(whole(function(value(a)), 32, true, wide))) \
+    ROW("cvt." name ".u64." type " D, A", "l" kind, 0, whole(function(value(a)), 64, false, wide)) ROW("cvt." name ".s64." type " D, A", "l" kind, 0, whole(function(value(a)), 64, true, wide))
+#define INTS_OF(ROW, name, function) \
+    TO_INTS(ROW, name, function, "f32", "f", F, false) TO_INTS(ROW, name, function, "f64", "g", G, true) TO_INTS(ROW, name, function, "f16", "b", HV, false) TO_INTS(ROW, name, function, "bf16", "b", BV, false) \
+    ROW("cvt." name ".f32.f32 D, A", "ff", 0, FB((float)function(F(a)))) ROW("cvt." name ".f64.f64 D, A", "gg", 0, GB(function(G(a)))) ROW("cvt." name ".f16.f16 D, A", "bb", 0, half_of(function(HV(a)), false)) ROW("cvt." name ".bf16.bf16 D, A", "bb", 0, half_of(function(BV(a)), true))
+#define OF_FLOATS(ROW) \
+    INTS_OF(ROW, "rni", rint) INTS_OF(ROW, "rzi", trunc) INTS_OF(ROW, "rmi", floor) INTS_OF(ROW, "rpi", ceil) \
+    ROW("cvt.rzi.ftz.s32.f32 D, A", "wf", 0, W(whole(trunc(flush(F(a))), 32, true, false))) ROW("cvt.rpi.ftz.u32.f32 D, A", "wf", 0, W(whole(ceil(flush(F(a))), 32, false, false))) ROW("cvt.rzi.sat.u8.f32 D, A", "wf", 0, W(whole(trunc(F(a)), 8, false, false))) ROW("cvt.rzi.ftz.f32.f32 D, A", "ff", 0, FB(truncf(flush(F(a)))))
+
+/* To what is smaller, with a rounding. */
+#define NARROWED(ROW, name, r, mode) \
+    ROW("cvt." name ".f16.f32 D, A", "bf", 0, F16_OF(F(a), r)) ROW("cvt." name ".f16.f64 D, A", "bg", 0, F16_OF(G(a), r)) ROW("cvt." name ".bf16.f32 D, A", "bf", 0, BF16_OF(F(a), r)) ROW("cvt." name ".bf16.f64 D, A", "bg", 0, BF16_OF(G(a), r)) ROW("cvt." name ".bf16.f16 D, A", "bb", 0, BF16_OF(HV(a), r)) \
+    ROW("cvt." name ".f16.u64 D, A", "bl", 0, F16_OF(a, r)) ROW("cvt." name ".f16.s32 D, A", "bw", 0, F16_OF(SW(a), r)) ROW("cvt." name ".f16.u8 D, A", "bw", 0, F16_OF((uint8_t)a, r)) ROW("cvt." name ".bf16.s64 D, A", "bl", 0, BF16_OF(SL(a), r)) ROW("cvt." name ".bf16.u32 D, A", "bw", 0, BF16_OF(W(a), r)) ROW("cvt." name ".bf16.s16 D, A", "bh", 0, BF16_OF(SH(a), r)) \
+    ROW("cvt." name ".f64.u64 D, A", "gl", 0, GB(f64_of_int(a, mode, false))) ROW("cvt." name ".f64.s64 D, A", "gl", 0, GB(f64_of_int(a, mode, true))) ROW("cvt." name ".f64.s32 D, A", "gw", 0, GB(SW(a))) \
+    ROW("cvt." name ".sat.f16.f32 D, A", "bf", 0, F16_OF(sat(F(a)), r)) ROW("cvt." name ".sat.f32.f64 D, A", "fg", 0, FB(sat(of_f64(G(a), mode)))) ROW("cvt." name ".ftz.f32.f64 D, A", "fg", 0, FB(flush(of_f64(G(a), mode))))
 #define CONVERSIONS(ROW) \
-    ROW("cvt.rni.s32.f32 D, A", "wf", 0, W(to_int(rintf(F(a)), INT32_MIN, INT32_MAX, 0))) ROW("cvt.rzi.s32.f32 D, A", "wf", 0, W(to_int(truncf(F(a)), INT32_MIN, INT32_MAX, 0))) ROW("cvt.rmi.s32.f32 D, A", "wf", 0, W(to_int(floorf(F(a)), INT32_MIN, INT32_MAX, 0))) ROW("cvt.rpi.s32.f32 D, A", "wf", 0, W(to_int(ceilf(F(a)), INT32_MIN, INT32_MAX, 0))) \
-    ROW("cvt.rzi.u32.f32 D, A", "wf", 0, W(to_int(truncf(F(a)), 0, UINT32_MAX, 0))) ROW("cvt.rni.u8.f32 D, A", "wf", 0, W(to_int(rintf(F(a)), 0, 255, 0))) ROW("cvt.rzi.s8.f32 D, A", "wf", 0, W(to_int(truncf(F(a)), -128, 127, 0))) ROW("cvt.rzi.s16.f64 D, A", "hg", 0, H(to_int(trunc(G(a)), -32768, 32767, 0x8000))) \
-    ROW("cvt.rzi.s32.f64 D, A", "wg", 0, W(to_int(trunc(G(a)), INT32_MIN, INT32_MAX, INT32_MIN))) ROW("cvt.rzi.u64.f32 D, A", "lf", 0, to_u64(truncf(F(a)))) ROW("cvt.rni.u64.f64 D, A", "lg", 0, to_u64(rint(G(a)))) ROW("cvt.rzi.s64.f32 D, A", "lf", 0, F(a) != F(a) ? 1ull << 63 : F(a) >= 0x1p63f ? INT64_MAX : F(a) <= -0x1p63f ? 1ull << 63 : (uint64_t)(int64_t)F(a)) \
-    ROW("cvt.rni.f32.f32 D, A", "ff", 0, FB(rintf(F(a)))) ROW("cvt.rmi.f64.f64 D, A", "gg", 0, GB(floor(G(a)))) ROW("cvt.rzi.ftz.f32.f32 D, A", "ff", 0, FB(truncf(flush(F(a))))) ROW("cvt.sat.f32.f32 D, A", "ff", 0, FB(sat(F(a)))) ROW("cvt.f64.f32 D, A", "gf", 0, GB((double)F(a))) ROW("cvt.rn.f64.u64 D, A", "gl", 0, GB((double)a)) ROW("cvt.rn.f64.s32 D, A", "gw", 0, GB(SW(a))) ROW("cvt.rn.f32.u32 D, A", "fw", 0, FB((float)W(a))) ROW("cvt.rn.f32.u8 D, A", "fw", 0, FB((uint8_t)a)) ROW("cvt.rn.f32.s16 D, A", "fh", 0, FB(SH(a))) ROW("cvt.rn.sat.f32.s32 D, A", "fw", 0, FB(sat((float)SW(a)))) \
-    ROW("cvt.rn.f16.f32 D, A", "bf", 0, half_of(F(a), false)) ROW("cvt.rn.bf16.f32 D, A", "bf", 0, half_of(F(a), true)) ROW("cvt.rn.f16.f64 D, A", "bg", 0, half_of(G(a), false)) ROW("cvt.rn.f16.u64 D, A", "bl", 0, half_of(a, false)) ROW("cvt.rn.f16.s32 D, A", "bw", 0, half_of(SW(a), false)) ROW("cvt.rn.bf16.s64 D, A", "bl", 0, half_of(SL(a), true)) ROW("cvt.rn.bf16.f64 D, A", "bg", 0, half_of(G(a), true)) \
-    ROW("cvt.f32.f16 D, A", "fb", 0, FB((float)HV(a))) ROW("cvt.f32.bf16 D, A", "fb", 0, FB((float)BV(a))) ROW("cvt.f64.f16 D, A", "gb", 0, GB(HV(a))) ROW("cvt.rzi.s32.f16 D, A", "wb", 0, W(to_int(trunc(HV(a)), INT32_MIN, INT32_MAX, 0))) ROW("cvt.rni.f16.f16 D, A", "bb", 0, half_of(rint(HV(a)), false)) \
-    ROW("cvt.rn.f16x2.f32 D, A, B", "wff", 0, F(a) != F(a) || F(b) != F(b) ? (uint64_t)(F(a) != F(a) ? 0x7fff : half_of(F(a), false)) << 16 | (F(b) != F(b) ? 0x7fff : half_of(F(b), false)) : (uint64_t)half_of(F(a), false) << 16 | half_of(F(b), false)) \
-    ROW("cvt.rn.relu.bf16x2.f32 D, A, B", "wff", 0, (uint64_t)(F(a) != F(a) ? 0x7fff : F(a) > 0 ? half_of(F(a), true) : 0) << 16 | (F(b) != F(b) ? 0x7fff : F(b) > 0 ? half_of(F(b), true) : 0)) \
-    ROW("cvt.rn.satfinite.e4m3x2.f32 D, A, B", "hff", 0, eight(F(a), true) << 8 | eight(F(b), true)) ROW("cvt.rn.satfinite.e5m2x2.f32 D, A, B", "hff", 0, eight(F(a), false) << 8 | eight(F(b), false)) \
-    ROW("cvt.rn.satfinite.e4m3x2.f16x2 D, A", "hw", 0, eight(HV(a >> 16), true) << 8 | eight(HV(a), true)) ROW("set.lt.u16.f16 D, A, B", "hbb", 0, HV(a) < HV(b) ? 0xffff : 0) ROW("set.neu.f16x2.f16x2 D, A, B", "www", 0, (HV(a) != HV(b) ? 0x3c00u : 0) | (HV(a >> 16) != HV(b >> 16) ? 0x3c000000u : 0)) \
-    ROW("add.rn.f32.f16 D, A, B", "fbf", 0, FB((float)HV(a) + F(b))) ROW("fma.rz.f32.bf16 D, A, B, C", "fbbf", 0, FB(rounded(FE_TOWARDZERO, 'f', (float)BV(a), (float)BV(b), F(c)))) \
-    ROW("cvt.rna.tf32.f32 D, A", "wf", 0, F(a) != F(a) ? 0x7fffffff : isinf(F(a)) ? W(a) : (W(a) + 0x1000) & 0xffffe000)
+    NARROWED(ROW, "rn", 'n', FE_TONEAREST) NARROWED(ROW, "rz", 'z', FE_TOWARDZERO) NARROWED(ROW, "rm", 'm', FE_DOWNWARD) NARROWED(ROW, "rp", 'p', FE_UPWARD) \
+    ROW("cvt.sat.f32.f32 D, A", "ff", 0, FB(sat(F(a)))) ROW("cvt.sat.f64.f64 D, A", "gg", 0, GB(G(a) > 0 ? G(a) < 1 ? G(a) : 1 : 0)) ROW("cvt.sat.f16.f16 D, A", "bb", 0, half_of(sat((float)HV(a)), false)) ROW("cvt.ftz.f32.f32 D, A", "ff", 0, FB(flush(F(a)))) ROW("cvt.f64.f32 D, A", "gf", 0, GB((double)F(a))) ROW("cvt.rn.f32.u32 D, A", "fw", 0, FB((float)W(a))) ROW("cvt.rn.f32.u8 D, A", "fw", 0, FB((uint8_t)a)) ROW("cvt.rn.f32.s16 D, A", "fh", 0, FB(SH(a))) ROW("cvt.rn.sat.f32.s32 D, A", "fw", 0, FB(sat((float)SW(a)))) \
+    ROW("cvt.f32.f16 D, A", "fb", 0, FB((float)HV(a))) ROW("cvt.f32.bf16 D, A", "fb", 0, FB((float)BV(a))) ROW("cvt.f64.f16 D, A", "gb", 0, GB(HV(a))) ROW("cvt.f64.bf16 D, A", "gb", 0, GB(BV(a))) ROW("cvt.sat.f32.f16 D, A", "fb", 0, FB(sat((float)HV(a)))) \
+    ROW("cvt.rn.relu.f16.f32 D, A", "bf", 0, F16_OF(relu(F(a)), 'n')) ROW("cvt.rz.relu.satfinite.f16.f32 D, A", "bf", 0, finite_of(F16_OF(relu(F(a)), 'z'), 5, 10)) ROW("cvt.rn.satfinite.f16.f32 D, A", "bf", 0, finite_of(F16_OF(F(a), 'n'), 5, 10)) ROW("cvt.rn.satfinite.bf16.f32 D, A", "bf", 0, finite_of(BF16_OF(F(a), 'n'), 8, 7)) ROW("cvt.rz.relu.bf16.f32 D, A", "bf", 0, BF16_OF(relu(F(a)), 'z')) \
+    ROW("cvt.rn.f16x2.f32 D, A, B", "wff", 0, X2(F16_OF(F(a), 'n'), F16_OF(F(b), 'n'))) ROW("cvt.rz.f16x2.f32 D, A, B", "wff", 0, X2(F16_OF(F(a), 'z'), F16_OF(F(b), 'z'))) ROW("cvt.rn.satfinite.f16x2.f32 D, A, B", "wff", 0, X2(finite_of(F16_OF(F(a), 'n'), 5, 10), finite_of(F16_OF(F(b), 'n'), 5, 10))) \
+    ROW("cvt.rn.relu.bf16x2.f32 D, A, B", "wff", 0, X2(BF16_OF(relu(F(a)), 'n'), BF16_OF(relu(F(b)), 'n'))) ROW("cvt.rz.bf16x2.f32 D, A, B", "wff", 0, X2(BF16_OF(F(a), 'z'), BF16_OF(F(b), 'z'))) \
+    ROW("cvt.rn.satfinite.e4m3x2.f32 D, A, B", "hff", 0, eight(F(a), true) << 8 | eight(F(b), true)) ROW("cvt.rn.satfinite.e5m2x2.f32 D, A, B", "hff", 0, eight(F(a), false) << 8 | eight(F(b), false)) ROW("cvt.rn.satfinite.relu.e4m3x2.f32 D, A, B", "hff", 0, eight(relu(F(a)), true) << 8 | eight(relu(F(b)), true)) \
+    ROW("cvt.rn.satfinite.e4m3x2.f16x2 D, A", "hw", 0, eight(HV(a >> 16), true) << 8 | eight(HV(a), true)) ROW("cvt.rn.satfinite.relu.e5m2x2.f16x2 D, A", "hw", 0, eight(relu((float)HV(a >> 16)), false) << 8 | eight(relu((float)HV(a)), false)) \
+    ROW("cvt.rn.f16x2.e4m3x2 D, A", "wh", 0, X2(half_of(eight_value(a >> 8 & 255, true), false), half_of(eight_value(a & 255, true), false))) ROW("cvt.rn.f16x2.e5m2x2 D, A", "wh", 0, X2(half_of(eight_value(a >> 8 & 255, false), false), half_of(eight_value(a & 255, false), false))) ROW("cvt.rn.relu.f16x2.e5m2x2 D, A", "wh", 0, X2(half_of(relu((float)eight_value(a >> 8 & 255, false)), false), half_of(relu((float)eight_value(a & 255, false)), false))) \
+    ROW("cvt.rna.tf32.f32 D, A", "wf", 0, tf32_of(F(a), 'a', false)) ROW("cvt.rna.satfinite.tf32.f32 D, A", "wf", 0, tf32_of(F(a), 'a', true)) ROW("cvt.rn.tf32.f32 D, A", "wf", 0, tf32_of(F(a), 'n', false)) ROW("cvt.rz.tf32.f32 D, A", "wf", 0, tf32_of(F(a), 'z', false)) ROW("cvt.rn.satfinite.relu.tf32.f32 D, A", "wf", 0, tf32_of(relu(F(a)), 'n', true)) \
+    ROW("set.lt.u16.f16 D, A, B", "hbb", 0, HV(a) < HV(b) ? 0xffff : 0) ROW("set.neu.f16x2.f16x2 D, A, B", "www", 0, (HV(a) != HV(b) ? 0x3c00u : 0) | (HV(a >> 16) != HV(b >> 16) ? 0x3c000000u : 0)) \
+    ROW("add.rn.f32.f16 D, A, B", "fbf", 0, FB((float)HV(a) + F(b))) ROW("fma.rz.f32.bf16 D, A, B, C", "fbbf", 0, FB(rounded(FE_TOWARDZERO, 'f', (float)BV(a), (float)BV(b), F(c))))
+
+/* Within the errors that the ISA states (9.7.3), in the last place of a result or below; here far less. Each against double. */
+#define APPROXIMATED(ROW, text, ulps, function) \
+    ROW(text ".approx.f32 D, A", "ff", ulps, FB((float)function((double)F(a)))) ROW(text ".approx.ftz.f32 D, A", "ff", ulps, FB(flush((float)function((double)flush(F(a))))))
+#define APPROXIMATIONS(ROW) \
+    APPROXIMATED(ROW, "rcp", 1, reciprocal) APPROXIMATED(ROW, "sqrt", 1, sqrt) APPROXIMATED(ROW, "rsqrt", 1.1, rsqrt) APPROXIMATED(ROW, "ex2", 1.5, exp2) APPROXIMATED(ROW, "lg2", 1, log2) APPROXIMATED(ROW, "sin", 1, sin) APPROXIMATED(ROW, "cos", 1, cos) ROW("tanh.approx.f32 D, A", "ff", 2, FB((float)tanh((double)F(a)))) \
+    ROW("div.approx.f32 D, A, B", "fff", 2, FB(quotient(F(a), F(b)))) ROW("div.approx.ftz.f32 D, A, B", "fff", 2, FB(flush(quotient(flush(F(a)), flush(F(b)))))) ROW("div.full.f32 D, A, B", "fff", 2, FB((float)((double)F(a) / (double)F(b)))) ROW("div.full.ftz.f32 D, A, B", "fff", 2, FB(flush((float)((double)flush(F(a)) / (double)flush(F(b)))))) \
+    ROW("rsqrt.approx.f64 D, A", "gg", 2, GB((double)(1 / sqrtl(G(a))))) ROW("rsqrt.approx.ftz.f64 D, A", "gg", 2, GB((double)(1 / sqrtl(flush64(G(a)))))) ROW("rcp.approx.ftz.f64 D, A", "gg", 1, GB(flush64(1 / flush64(G(a))))) \
+    ROW("ex2.approx.f16 D, A", "bb", 1, half_of(exp2(HV(a)), false)) ROW("ex2.approx.ftz.bf16 D, A", "bb", 1, half_of(flush((float)exp2((double)flush((float)BV(a)))), true)) ROW("tanh.approx.f16 D, A", "bb", 1, half_of(tanh(HV(a)), false)) ROW("tanh.approx.bf16 D, A", "bb", 1, half_of(tanh(BV(a)), true))
 
 #define HALVES(ROW, type, value, bf) \
     ROW("add.rn." type " D, A, B", "bbb", 0, half_of((long double)value(a) + value(b), bf)) ROW("sub.rn." type " D, A, B", "bbb", 0, half_of((long double)value(a) - value(b), bf)) ROW("mul.rn." type " D, A, B", "bbb", 0, half_of((long double)value(a) * value(b), bf)) \
@@ -194,14 +280,17 @@ static uint32_t eight(double x, bool e4m3)
     ROW("{ .reg .b32 t, u; mov.b32 t, {A, B}; mov.b32 u, {B, C}; add.rn.f16x2 t, t, u; mov.b32 {_, D}, t; }", "bbbb", 0, half_of((long double)HV(b) + HV(c), false)) ROW("{ .reg .b32 t, u; mov.b32 t, {A, B}; mov.b32 u, {B, C}; fma.rn.bf16x2 t, t, u, u; mov.b32 {D, _}, t; }", "bbbb", 0, half_of(sum_of(BV(a), BV(b), BV(b)), true))
 
 ROWS(single_and_double_equal_c, SINGLE)
-ROWS(conversions_equal_c, CONVERSIONS)
+ROWS(approximations_keep_their_errors, APPROXIMATIONS)
+ROWS(integers_of_floats_equal_c, OF_FLOATS)
+ROWS(conversions_equal_the_right_neighbour, CONVERSIONS)
 ROWS(halves_equal_the_nearest_number, SMALL)
 // clang-format on
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(single_and_double_equal_c),
-                                       cmocka_unit_test(conversions_equal_c),
-                                       cmocka_unit_test(halves_equal_the_nearest_number)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(single_and_double_equal_c), cmocka_unit_test(approximations_keep_their_errors),
+        cmocka_unit_test(integers_of_floats_equal_c), cmocka_unit_test(conversions_equal_the_right_neighbour),
+        cmocka_unit_test(halves_equal_the_nearest_number)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

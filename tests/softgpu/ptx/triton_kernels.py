@@ -55,7 +55,7 @@ def matmul_i8(a, b, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     rm = tl.arange(0,BM); rn = tl.arange(0,BN); rk = tl.arange(0,BK)
     acc = tl.zeros((BM,BN), tl.int32)
     for k in range(0, K, BK):
-        acc = tl.dot(tl.load(a+rm[:,None]*K+rk[None,:]+k), tl.load(b+(rk[:,None]+k)*BN+rn[None,:]), acc)
+        acc = tl.dot(tl.load(a+rm[:,None]*K+rk[None,:]+k), tl.load(b+(rk[:,None]+k)*BN+rn[None,:]), acc, out_dtype=tl.int32)
     tl.store(c + rm[:,None]*BN + rn[None,:], acc)
 
 @triton.jit

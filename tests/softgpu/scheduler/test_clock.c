@@ -71,25 +71,57 @@ static void kernel_takes_the_longer_of_arithmetic_and_memory(void **state)
     assert_int_equal(t.ns[3], KERNEL);
 }
 
-static void undeclared_kernel(void *out)
+/* What a launch of 1000 * 7 blocks with one argument, 0, takes. */
+static int64_t launch_ns(CUfunction f)
 {
-    times_t *t = out;
     CUstream s = new_stream(0);
     CUevent a = new_event(), b = new_event();
-    CUfunction f = kernel("undeclared"), g = kernel("spend");
     CUdeviceptr p = 0;
-    spend(s, g, 66.9e3 * 1e6, 0, 0);
+    spend(s, kernel("spend"), 66.9e3 * 1e6, 0, 0);
     OK(cuEventRecord(a, s));
     OK(cuLaunchKernel(f, 1000, 7, 1, 256, 1, 1, 0, s, (void *[]){&p}, NULL));
     OK(cuEventRecord(b, s));
     OK(cuStreamSynchronize(s));
-    t->ns[0] = elapsed_ns(a, b);
+    return elapsed_ns(a, b);
+}
+
+static void undeclared_kernel(void *out)
+{
+    times_t *t = out;
+    t->ns[0] = launch_ns(kernel("undeclared"));
 }
 
 static void undeclared_cost_follows_from_the_number_of_threads(void **state)
 {
     (void)state;
     assert_int_equal(run(undeclared_kernel, "0").ns[0], KERNEL + ceil_div(8.0 * 7000 * 256, 3350));
+}
+
+/* 48 bytes and 2 operations a thread, were `p` not 0. */
+static void kernel_of_ptx(void *out)
+{
+    static const char ptx[] =
+        ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry other()\n{\nret;\n}\n"
+        ".visible .entry move(.param .u64 p)\n{\n.reg .pred %p<2>;\n.reg .f32 %f<5>;\n.reg .b64 %a<2>;\n"
+        "ld.param.u64 %a1, [p];\nsetp.eq.u64 %p1, %a1, 0;\n@%p1 bra end;\n"
+        "ld.global.v4.f32 {%f1, %f2, %f3, %f4}, [%a1];\nfma.rn.f32 %f1, %f1, %f2, %f3;\n"
+        "st.global.v4.f32 [%a1+16], {%f1, %f2, %f3, %f4};\n"
+        "st.global.v4.f32 [%a1+32], {%f1, %f2, %f3, %f4};\nend: ret;\n}\n";
+    times_t *t = out;
+    CUmodule ours;
+    CUfunction f;
+    CUdeviceptr p = 0;
+    OK(cuModuleLoadData(&ours, ptx));
+    OK(cuModuleGetFunction(&f, ours, "move"));
+    OK(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, (void *[]){&p}, NULL)); /* compiled here */
+    OK(cuCtxSynchronize());
+    t->ns[0] = launch_ns(f);
+}
+
+static void kernel_of_ptx_costs_what_its_text_says(void **state)
+{
+    (void)state;
+    assert_int_equal(run(kernel_of_ptx, "0").ns[0], KERNEL + ceil_div(48.0 * 7000 * 256, 3350));
 }
 
 static void copies_alone(void *out)
@@ -346,6 +378,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernel_takes_the_longer_of_arithmetic_and_memory),
         cmocka_unit_test(undeclared_cost_follows_from_the_number_of_threads),
+        cmocka_unit_test(kernel_of_ptx_costs_what_its_text_says),
         cmocka_unit_test(copy_takes_its_bytes_over_the_link_or_memory),
         cmocka_unit_test(host_time_is_calls_and_waits),
         cmocka_unit_test(copy_and_kernel_overlap_entirely_without_slowdown),

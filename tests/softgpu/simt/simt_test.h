@@ -129,6 +129,22 @@ static inline CUfunction child_kernel(const char *name)
     return f;
 }
 
+/* The next line of SOFTGPU_ACCESS_LOG: `strided`, which reads every third of 192 words and writes 64 in a row. */
+static inline void expect_strided_logged(FILE *log, int blocks)
+{
+    char line[8192], want[4096];
+    assert_non_null(fgets(line, sizeof line, log));
+    assert_non_null(strstr(line, "\"kernel\":\"strided\""));
+    snprintf(want, sizeof want, "\"grid\":[%d,1,1],\"block\":[64,1,1],\"read\":[{\"buffer\":\"0x", blocks);
+    assert_non_null(strstr(line, want));
+    size_t at = (size_t)snprintf(want, sizeof want, "\"bytes\":768,\"ranges\":[");
+    for (int i = 0; i < 64; i++)
+        at += (size_t)snprintf(want + at, sizeof want - at, "%s[%d,%d]", i ? "," : "", 12 * i, 12 * i + 4);
+    snprintf(want + at, sizeof want - at, "]}],\"write\":[{\"buffer\":\"0x");
+    assert_non_null(strstr(line, want));
+    assert_non_null(strstr(line, "\"bytes\":256,\"ranges\":[[0,256]]}]}\n"));
+}
+
 #define CHILD_LAUNCH_SHARED(name, grid, block, shared, ...)                                                  \
     CHILD_CHECK(cuLaunchKernel(child_kernel(name), (unsigned)(grid), 1, 1, (unsigned)(block), 1, 1,          \
                                (unsigned)(shared), NULL, (void *[]){__VA_ARGS__}, NULL) == CUDA_SUCCESS)
