@@ -132,6 +132,8 @@ const flag_t flag_table[] = {
      "only print what the run would need: parameters, arithmetic, memory; needs no device and no data",
      OF_TRAINING},
     {"Output and device", "help", FLAG_SWITCH, FIELD(help), "0", 0, 0, "", "this text", OF_BOTH},
+    {"Output and device", "version", FLAG_SWITCH, FIELD(version), "0", 0, 0, "", "the version, as ebb's",
+     OF_BOTH},
 };
 const size_t flag_count = sizeof flag_table / sizeof *flag_table;
 
@@ -251,7 +253,7 @@ void options_each(const options_t *options, options_visit_fn visit, void *contex
             visit(context, flag->name, text, false);
             break;
         case FLAG_SWITCH:
-            if (flag->field != FIELD(help) && flag->field != FIELD(dry_run))
+            if (flag->field != FIELD(help) && flag->field != FIELD(version) && flag->field != FIELD(dry_run))
                 visit(context, flag->name, int_of(flag, options) ? "true" : "false", true);
             break;
         }

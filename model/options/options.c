@@ -199,6 +199,10 @@ void options_parse(options_t *options, int argc, char **argv)
         help_print(options->command);
         exit(0);
     }
+    if (options->version) {
+        puts("ebb-train " EBB_VERSION);
+        exit(0);
+    }
     check(options);
 }
 

@@ -68,11 +68,11 @@ typedef struct options {
     int device;
     int graph;
     int dry_run;
-    int help;
+    int help, version;
 } options_t;
 
 /* Defaults, then the preset, then the flags, then the checks of everything that needs no device and no file.
- * Strings point into argv or are constants. With --help, prints it and exits 0. */
+ * Strings point into argv or are constants. With --help or --version, prints it and exits 0. */
 void options_parse(options_t *options, int argc, char **argv);
 
 shape_t options_shape(const options_t *options);

@@ -155,6 +155,9 @@ static void help_lists_every_flag_with_its_default(void **state)
         if (strstr(outcome.out, words[i]) == NULL)
             fail_msg("--help lacks '%s'", words[i]);
     assert_string_equal(trainer_run("-h").out, outcome.out);
+    outcome = trainer_run("--version");
+    assert_int_equal(outcome.exit_code, 0);
+    assert_memory_equal(outcome.out, "ebb-train ", 10);
 }
 
 /* A whole line, as scripts read it. */
