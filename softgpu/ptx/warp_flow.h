@@ -26,10 +26,11 @@
 #define SG_PATIENCE 200 /* accesses that may wait for others, before others run */
 
 /* CUresult */
-#define SG_ERROR_MEMORY     2
-#define SG_ERROR_ASSERT     710
-#define SG_ERROR_MISALIGNED 716
-#define SG_ERROR_LAUNCH     719
+#define SG_ERROR_MEMORY      2
+#define SG_ERROR_ASSERT      710
+#define SG_ERROR_INSTRUCTION 715
+#define SG_ERROR_MISALIGNED  716
+#define SG_ERROR_LAUNCH      719
 
 /* What `run` gives the driver: a launch of warps. */
 typedef struct sg_ptx_launch {
@@ -111,6 +112,13 @@ typedef struct sg_flow {
 SG_SLOW void sg_fail(const sg_warp_t *w, int error, const char *why)
 {
     w->services->fail(error, why, (softgpu_place_t){NULL, 0});
+    __builtin_trap();
+}
+
+SG_SLOW void sg_fail_at(const sg_warp_t *w, uint32_t lane, int error, const char *why, softgpu_place_t place)
+{
+    w->services->lane(lane, place);
+    w->services->fail(error, why, place);
     __builtin_trap();
 }
 
