@@ -33,6 +33,10 @@ set(SOFTGPU_CHECKED_FLAGS ${SOFTGPU_COMMON_FLAGS} -O1 -g1 -fexpensive-optimizati
 # (sourceware bug 31372).
 set(SOFTGPU_KERNEL_OPTIONS "" CACHE STRING "compiler options for kernel libraries, before those of their modes")
 
+# Clang's PTX of the same sources, for the other modes; without Clang there is none.
+execute_process(COMMAND ${CMAKE_CURRENT_LIST_DIR}/../softgpu-clang++ --version RESULT_VARIABLE _no_clang OUTPUT_QUIET ERROR_QUIET)
+string(COMPARE EQUAL "${_no_clang}" 0 SOFTGPU_HAS_CLANG)
+
 option(SOFTGPU_KERNELS "build kernel libraries with their programs; off where programs will only run on a GPU" ON)
 
 function(softgpu_kernels target)
@@ -124,16 +128,28 @@ function(softgpu_kernel_libraries target output_folder output_name modes)
               -I ${PROJECT_SOURCE_DIR}/softgpu/include -MD -MF ${base}.ptx.d -ptx ${source} -o ${base}.ptx
       DEPENDS ${source} DEPFILE ${base}.ptx.d
       COMMENT "nvcc -ptx ${name}.cu" VERBATIM)
+    set(clang_ptx)
+    if(SOFTGPU_HAS_CLANG)
+      set(clang_ptx ${base}.clang.ptx)
+      get_filename_component(toolkit ${CUDAToolkit_BIN_DIR} DIRECTORY)
+      add_custom_command(
+        OUTPUT ${clang_ptx}
+        COMMAND ${CMAKE_COMMAND} -E env CUDA_HOME=${toolkit} ${PROJECT_SOURCE_DIR}/softgpu/softgpu-clang++ -std=c++17 -O2 -lineinfo
+                -arch=sm_90 -w -I ${PROJECT_SOURCE_DIR}/softgpu/include -MD -MF ${clang_ptx}.d -MT ${clang_ptx} -ptx ${source} -o ${clang_ptx}
+        DEPENDS ${source} ${PROJECT_SOURCE_DIR}/softgpu/softgpu-clang++ DEPFILE ${clang_ptx}.d
+        COMMENT "softgpu-clang++ -ptx ${name}.cu" VERBATIM)
+    endif()
     add_custom_command(
       OUTPUT ${base}.kernels.cpp ${base}.variables.ld
       COMMAND ${CMAKE_COMMAND} -DPTX=${base}.ptx -DSOURCE=${source} -DTABLE=softgpu_table_${name} -DOUT=${base}.kernels.cpp
-              -DSCRIPT=${base}.variables.ld -DOBJECT=${target}.${name}.kernels.cpp.o -DCXXFILT=c++filt
+              -DSCRIPT=${base}.variables.ld -DOBJECT=${target}.${name}.kernels.cpp.o -DCXXFILT=c++filt -DCLANG_PTX=${clang_ptx}
               -P ${SOFTGPU_CMAKE_DIR}/KernelTable.cmake
       DEPENDS ${base}.ptx ${source} ${SOFTGPU_CMAKE_DIR}/KernelTable.cmake
       COMMENT "kernel table of ${name}.cu" VERBATIM)
     list(APPEND sources ${base}.kernels.cpp)
     list(APPEND scripts ${base}.variables.ld)
     set_property(SOURCE ${base}.kernels.cpp APPEND PROPERTY INCLUDE_DIRECTORIES ${folder})
+    set_property(SOURCE ${base}.kernels.cpp APPEND PROPERTY OBJECT_DEPENDS "${clang_ptx}")
     list(APPEND tables softgpu_table_${name})
   endforeach()
 

@@ -158,7 +158,7 @@ static void describe(char *out, size_t bytes, const sg_block_t *b, const sg_fibe
     if (!sg_run.warps)
         snprintf(out + at, bytes - (size_t)at, ", thread (%u,%u,%u)", f->thread.thread[0],
                  f->thread.thread[1], f->thread.thread[2]);
-    else if (sg_run.checked)
+    else if (f == sg_run.fiber && sg_run.lane < SG_WARP)
         snprintf(out + at, bytes - (size_t)at, ", thread (%u,%u,%u)", i % dim[0], i / dim[0] % dim[1],
                  i / dim[0] / dim[1]);
     else
@@ -228,7 +228,7 @@ static void open_barrier(sg_block_t *b)
         else if ((!same_place(first->place, f->place) || first->barrier != f->barrier) &&
                  sg_rule_on(SG_RULE_BARRIER)) {
             sg_run_fail(CUDA_ERROR_LAUNCH_FAILED, f->place,
-                        "rule divergent-barrier: thread %u is in this barrier, thread %u in the one at %s:%u",
+                        "rule divergent-barrier: warp %u is in this barrier, warp %u in the one at %s:%u",
                         f->index, first->index, first->place.file, first->place.line);
         }
         count += f->predicate != 0;

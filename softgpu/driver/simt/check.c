@@ -222,10 +222,13 @@ static bool is_host_memory(struct sg_check *c, const void *at, size_t bytes)
     return allowed;
 }
 
-/* Of the running block, but another thread's? */
-static const sg_fiber_t *whose_stack(const char *at)
+/* Of which thread of the running block it is a local variable; NULL: of none. */
+static const sg_fiber_t *whose_memory(const char *at)
 {
     const sg_block_t *b = sg_run.block;
+    const sg_fiber_t *owner = sg_coroutine_owner(at);
+    if (owner)
+        return owner;
     for (uint32_t i = 0; i < b->threads; i++)
         if ((size_t)(at - b->fibers[i].stack) < SG_FIBER_STACK_BYTES)
             return &b->fibers[i];
@@ -237,7 +240,7 @@ static void report_nowhere(struct sg_check *c, const char *at, CUdeviceptr addre
                            softgpu_access_t how, const void *pc)
 {
     char what[200] = "no buffer is near";
-    const sg_fiber_t *f = whose_stack(at);
+    const sg_fiber_t *f = whose_memory(at);
     CUdeviceptr base;
     size_t size;
     const sg_live_list_t *live = c->watch->live;
@@ -245,7 +248,7 @@ static void report_nowhere(struct sg_check *c, const char *at, CUdeviceptr addre
     for (uint32_t i = 0; i < live->count && live->entry[i].base <= address; i++)
         below = &live->entry[i];
     if (f)
-        snprintf(what, sizeof what, "a local variable of thread %u", f->index);
+        snprintf(what, sizeof what, "a local variable of %s %u", sg_run.warps ? "warp" : "thread", f->index);
     else if (sg_live_was(address, &base, &size))
         snprintf(what, sizeof what, "at offset %llu of a buffer of %zu bytes at 0x%llx, which has been freed",
                  (unsigned long long)(address - base), size, base);
@@ -256,18 +259,6 @@ static void report_nowhere(struct sg_check *c, const char *at, CUdeviceptr addre
                  (unsigned long long)(address - below->base - below->bytes), below->bytes, below->base);
     sg_check_report(SG_RULE_BOUNDS, CUDA_ERROR_ILLEGAL_ADDRESS, pc, "%s %zu bytes at %p: %s", verb(how),
                     bytes, (const void *)at, what);
-}
-
-static bool valid_enough(const sg_valid_t *v, size_t offset, size_t bytes)
-{
-    if (bytes > 8) /* a struct, perhaps with padding */
-        return sg_valid_any(v, offset, bytes);
-    for (size_t at = offset; at < offset + bytes; at = at / 4 * 4 + 4) {
-        const size_t end = at / 4 * 4 + 4 < offset + bytes ? at / 4 * 4 + 4 : offset + bytes;
-        if (!sg_valid_any(v, at, end - at))
-            return false;
-    }
-    return true;
 }
 
 /* A grid that was there before a write by other addresses does not see it, however late it reads: CUDA's programming guide, virtual
@@ -302,7 +293,8 @@ static void check_buffer(struct sg_check *c, const sg_live_t *e, CUdeviceptr add
                         verb(how), bytes, offset, e->bytes, e->base);
         return;
     }
-    if (e->valid && reads(how) && !valid_enough(e->valid, offset, bytes))
+    if (e->valid && reads(how) &&
+        !sg_valid_any(e->valid, offset, bytes)) /* any byte of it, as of shared memory */
         sg_check_report(
             SG_RULE_UNINITIALISED, CUDA_ERROR_LAUNCH_FAILED, pc,
             "reads %zu bytes at offset %zu of a buffer of %zu bytes at 0x%llx, which nothing has written",
@@ -326,11 +318,12 @@ static void check_global(struct sg_check *c, const char *at, size_t bytes, softg
     const sg_symbols_t *s = c->symbols;
     const softgpu_launch_t *l = sg_run.launch;
     const bool in_image = s && at >= s->image_begin && at < s->image_end;
-    if (in_image) { /* a variable, or a constant of the host compiler's */
-        address = sg_variables_address(sg_run.function->module->variables, at);
-        if (!address)
-            return;
-    }
+    const CUdeviceptr variable =
+        sg_window_contains(address) ? 0 : sg_variables_address(sg_run.function->module->variables, at);
+    if (variable)
+        address = variable;
+    else if (in_image) /* a constant of the host compiler's */
+        return;
     const sg_live_t *e =
         c->last && address - c->last->base < c->last->bytes ? c->last : sg_live_find(c->watch->live, address);
     if (e) {
@@ -341,7 +334,7 @@ static void check_global(struct sg_check *c, const char *at, size_t bytes, softg
     if (!writes(how) && ((size_t)(at - (const char *)l->params) < sg_run.function->param_bytes ||
                          (size_t)(at - (const char *)l) < sizeof *l))
         return;
-    if (in_image || !is_host_memory(c, at, bytes))
+    if (variable || !is_host_memory(c, at, bytes))
         report_nowhere(c, at, address, bytes, how, pc);
 }
 
@@ -351,7 +344,7 @@ void sg_check_access(const void *where, size_t bytes, softgpu_access_t how, cons
     struct sg_check *c = sg_run.check;
     const char *at = where;
     if (!f || !sg_run.checked || !bytes || (size_t)(at - f->stack) < SG_FIBER_STACK_BYTES ||
-        (sg_run.warps && sg_coroutine_is_stack(at)))
+        (sg_run.warps && sg_coroutine_owner(at) == f))
         return;
     sg_check_settle();
     if (c->entry != sg_run.entry)

@@ -355,19 +355,18 @@ static inline void touch_cell(const touch_t *t, cell_t *cell, uint8_t mask)
 
 /* Copies of structs read padding too, which nobody writes: of a large access one byte has to be valid, of a small one one
  * in each cell. */
+/* Any byte of it: compilers copy structs, with their padding, by words. */
 static bool initialised(const touch_t *t, const cell_t *cells, size_t offset)
 {
-    bool any = false, all = true;
+    bool any = false;
     for (size_t at = offset; at < offset + t->bytes;) {
         const size_t end = at / 4 * 4 + 4 < offset + t->bytes ? at / 4 * 4 + 4 : offset + t->bytes;
         const uint8_t mask = (uint8_t)(((1u << (end - at)) - 1) << at % 4);
         const cell_t *cell = &cells[at / 4];
-        const bool valid = cell->serial == t->check->serial && cell->valid & mask;
-        any = any || valid;
-        all = all && valid;
+        any = any || (cell->serial == t->check->serial && cell->valid & mask);
         at = end;
     }
-    return t->bytes > 8 ? any : all;
+    return any;
 }
 
 void sg_check_shared(size_t offset, size_t bytes, softgpu_access_t how, const void *at, const void *pc,

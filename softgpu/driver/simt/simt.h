@@ -60,6 +60,8 @@ void sg_coroutine_resume(void *coroutine);
 void sg_coroutine_yield(void *coroutine);
 void sg_coroutine_end(void *coroutine);
 int sg_coroutine_is_stack(const void *at);
+/* The fiber that has made the coroutine with that stack; NULL: it is in none. */
+const struct sg_fiber *sg_coroutine_owner(const void *at);
 /* Whether a fault there is that of a stack that has run out. */
 bool sg_coroutine_overflowed(const void *at);
 /* A run begins: none is in use. */
@@ -132,7 +134,7 @@ typedef struct sg_run {
     bool failed;
     bool checked;
     bool warps;            /* fibers are warps */
-    uint32_t lane;         /* in checked mode: of which the next access is, */
+    uint32_t lane;         /* of which the next access is; SG_WARP: of no one's in particular */
     softgpu_place_t place; /* and where */
     uint64_t blocks;       /* of a cooperative launch: all */
     sg_block_t *all;

@@ -28,7 +28,7 @@
 extern "C" {
 #endif
 
-#define SOFTGPU_ABI_VERSION  3u
+#define SOFTGPU_ABI_VERSION  4u
 #define SOFTGPU_TABLE_SYMBOL "softgpu_kernel_table"
 
 /* Room for dynamic shared memory that a kernel library has for each thread, if a kernel of it asks for any. */
@@ -207,6 +207,7 @@ typedef struct softgpu_unit {
     /* Whole pages of the library that hold nothing but these variables, initialised. When the module is loaded, the
      * driver maps its device memory there. Equal: there are none. */
     char *begin, *end;
+    const char *ptx; /* Clang's, of the whole file: what the modes besides fast run; NULL: none */
 } softgpu_unit_t;
 
 typedef struct softgpu_kernel_table {

@@ -29,7 +29,7 @@ const char *ptx_untranslated(const char *ptx)
     sg_ptx_module_t *module = read_module(ptx);
     sg_ptx_error_t error;
     FILE *out = fopen("/dev/null", "w");
-    const bool ok = sg_ptx_translate(module, SG_PTX_WHOLE, out, &error);
+    const bool ok = sg_ptx_translate(module, SG_PTX_WHOLE, NULL, out, &error);
     fclose(out);
     sg_ptx_free(module);
     snprintf(text, sizeof text, "%s", error.text);
@@ -45,7 +45,7 @@ const softgpu_kernel_table_t *ptx_build(const char *ptx)
     snprintf(path, sizeof path, "%s/k.c", folder);
     FILE *out = fopen(path, "w");
     assert_non_null(out);
-    if (!sg_ptx_translate(module, SG_PTX_WHOLE, out, &error))
+    if (!sg_ptx_translate(module, SG_PTX_WHOLE, NULL, out, &error))
         fail_msg("PTX is not translated: %s", error.text);
     fclose(out);
     sg_ptx_free(module);
@@ -296,6 +296,11 @@ static int is_stack(const void *at)
     return 0;
 }
 
+static void lane(uint32_t number, softgpu_place_t place)
+{
+    (void)number, (void)place;
+}
+
 static const softgpu_services_t services = {.run_warps = run_blocks,
                                             .barrier = barrier,
                                             .pause = next_fiber,
@@ -307,7 +312,8 @@ static const softgpu_services_t services = {.run_warps = run_blocks,
                                             .resume = resume_coroutine,
                                             .yield = yield,
                                             .end = end_coroutine,
-                                            .is_stack = is_stack};
+                                            .is_stack = is_stack,
+                                            .lane = lane};
 
 bool ptx_run(const softgpu_kernel_t *kernel, ptx_run_t *run)
 {
