@@ -135,7 +135,7 @@ SG_SLOW void sg_fail_at(const sg_warp_t *w, uint32_t lane, int error, const char
 SG_SLOW void sg_announce(const sg_warp_t *w, uint32_t lane, uint64_t at, uint32_t bytes, softgpu_access_t how)
 {
     w->services->lane(lane, w->place);
-    w->services->access((const void *)(uintptr_t)at, bytes, how, NULL);
+    w->services->access((const void *)(uintptr_t)at, bytes, how);
 }
 /* Lanes come to, or leave, a point that orders them. */
 SG_SLOW void sg_order(const sg_warp_t *w, uint32_t mask, const void *at)

@@ -195,9 +195,9 @@ SG_SLOW void sg_box_row(const sg_warp_t *w, uint32_t lane, uint64_t to, uint64_t
     (void)w, (void)lane;
 #ifdef SG_CHECKED
     w->services->lane(lane, w->place);
-    w->services->access((const void *)(uintptr_t)to, bytes, SOFTGPU_WRITE_STRUCT, NULL);
+    w->services->access((const void *)(uintptr_t)to, bytes, SOFTGPU_WRITE_STRUCT);
     if (from)
-        w->services->access((const void *)(uintptr_t)from, bytes, SOFTGPU_READ_STRUCT, NULL);
+        w->services->access((const void *)(uintptr_t)from, bytes, SOFTGPU_READ_STRUCT);
 #endif
     if (from)
         memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);

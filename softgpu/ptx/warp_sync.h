@@ -134,7 +134,7 @@ SG_SLOW void sg_barrier_sync(sg_warp_t *w, uint32_t id, uint32_t count, softgpu_
 {
     w->waits = 0;
     if (id == 0 && (count == 0 || count >= w->warps * SG_WARP)) {
-        w->services->barrier(SOFTGPU_SYNC, 0, place);
+        w->services->barrier(place);
         return;
     }
     sg_barriers_t *b = w->barriers;

@@ -342,9 +342,11 @@ static CUresult make_library(const sg_ptx_module_t *module, uint32_t part, const
     jit_t jit = {.text = NULL};
     const char *compiler = getenv("SOFTGPU_CC");
     CUresult result = translate(module, part, layout, &jit);
-    const int n = snprintf(
-        jit.command, sizeof jit.command, "%s -std=gnu11 " SG_PTX_CFLAGS "%s -I. -o kernels.so kernels.c -lm",
-        compiler && *compiler ? compiler : "cc", sg_mode_is(SOFTGPU_CHECKED) ? " -DSG_CHECKED" : "");
+    const char *words = compiler && *compiler ? compiler : "cc"; /* flags of its own come last: they count */
+    const int first = (int)strcspn(words, " ");
+    const int n = snprintf(jit.command, sizeof jit.command,
+                           "%.*s -std=gnu11 " SG_PTX_CFLAGS "%s%s -I. -o kernels.so kernels.c -lm", first,
+                           words, sg_mode_is(SOFTGPU_CHECKED) ? " -DSG_CHECKED" : "", words + first);
     char *cache = result ? NULL : find_cache();
     if (!result && (!cache || n >= COMMAND_BYTES)) {
         sg_log(1, "PTX cannot be compiled: there is no folder for it (SOFTGPU_CACHE names one), or "

@@ -1,5 +1,5 @@
 /* symbols.c: where the shared variables of a kernel library are, from its symbol table: checked mode wants their bounds and
- * their names. A symbol without a size is dynamic shared memory (KernelTable.cmake). */
+ * their names. A symbol without a size is dynamic shared memory (translate.c of softgpu/ptx). */
 #include "softgpu/driver/module/module.h"
 #include "softgpu/driver/simt/shadow.h"
 

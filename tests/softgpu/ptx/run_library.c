@@ -87,13 +87,11 @@ typedef struct fiber {
     ucontext_t context;
     softgpu_thread_t thread;
     bool done, waits;
-    int predicate;
 } fiber_t;
 
 static fiber_t fibers[MOST];
 static char *stacks[MOST];
 static uint32_t fiber_count, current, alive, waiting;
-static int barrier_kind, barrier_result;
 static ucontext_t worker;
 static const softgpu_launch_t *launched;
 static const softgpu_entry_t *entered;
@@ -131,29 +129,19 @@ static void next_fiber(void)
 
 static void open_barrier(void)
 {
-    int count = 0;
     for (uint32_t i = 0; i < fiber_count; i++)
-        if (fibers[i].waits) {
-            count += fibers[i].predicate != 0;
-            fibers[i].waits = false;
-        }
-    barrier_result = barrier_kind == SOFTGPU_SYNC_COUNT ? count
-                     : barrier_kind == SOFTGPU_SYNC_AND ? count == (int)waiting
-                                                        : count > 0;
+        fibers[i].waits = false;
     waiting = 0;
 }
 
-static int barrier(softgpu_barrier_t kind, int predicate, softgpu_place_t place)
+static void barrier(softgpu_place_t place)
 {
     (void)place;
-    barrier_kind = kind;
     fibers[current].waits = true;
-    fibers[current].predicate = predicate;
     if (++waiting == alive)
         open_barrier();
     else
         next_fiber();
-    return barrier_result;
 }
 
 static void start(void)

@@ -311,13 +311,13 @@ KERNEL add_to_counter(int by)
     if (threadIdx.x == 0)
         counter += by;
 }
-#ifdef __SOFTGPU__
+#ifdef __SOFTGPU_FAST__
 BLOCK_SIZE_INDEPENDENT(add_to_counter);
 #endif
 
 /* ---- a grid ---- */
 
-#ifndef __SOFTGPU__
+#ifndef __SOFTGPU_FAST__
 #include <cooperative_groups.h>
 static __device__ void __grid_sync(void)
 {
