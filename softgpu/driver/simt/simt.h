@@ -27,8 +27,9 @@
 
 #include "softgpu/driver/stream/streams.h"
 
-#define SG_FIBER_STACK_BYTES     ((size_t)1 << 20)
-#define SG_COROUTINE_STACK_BYTES ((size_t)1 << 20)
+#define SG_FIBER_STACK_BYTES ((size_t)1 << 20)
+/* Code that is compiled without optimisation has a megabyte of vectors. */
+#define SG_COROUTINE_STACK_BYTES ((size_t)4 << 20)
 #define SG_WARP                  32u
 #define SG_MAX_WARPS             32u
 
