@@ -3,6 +3,7 @@
 #
 # Sourced, under `set -euo pipefail`. The callers use, in this order,
 #   setup_packages [row...]    distribution packages: installs what is missing, or says how
+#   offer_packages row...      the same for packages that can be done without
 #   setup_device               decides between GPU and software device: $device, $device_why
 #   setup_toolkit              finds the CUDA Toolkit, or installs its compiler into the build folder: $cuda
 #   setup_build [option...]    configures where necessary, and builds
@@ -78,6 +79,7 @@ is_there() {
     command) command -v "$2" >/dev/null ;;
     builder) command -v ninja >/dev/null || command -v make >/dev/null ;;
     module) pkg-config --exists "$2" 2>/dev/null ;;
+    clang) "$root/softgpu/softgpu-clang++" --version >/dev/null 2>&1 ;;
     library) [[ $(PATH=$PATH:/sbin:/usr/sbin ldconfig -p 2>/dev/null) == *[[:space:]]"$2 "* ]] ;; # at run time only
     pip) python3 -m pip --version >/dev/null 2>&1 ;;
     *) fail "unknown requirement: $*" "this is a mistake in model/setup.sh" ;;
@@ -155,6 +157,19 @@ setup_packages() {
     version=$(cmake --version | sed -n '1s/[^0-9]*//p')
     at_least "$version" 3.22 || fail "CMake $version is too old: 3.22 is needed" \
         'install a newer one ("pip install cmake" has it) and put it first on PATH'
+}
+
+# offer_packages <row>...: installs what is missing of what can be done without.
+offer_packages() {
+    local -a missing
+    local prefix
+    mapfile -t missing < <(missing_packages "$@")
+    ((${#missing[@]} > 0)) || return 0
+    say "installing ${missing[*]}"
+    if ! command -v apt-get >/dev/null || ! prefix=$(become_root) ||
+        ! apt_install "$prefix" "${missing[@]}" >"$logs/apt-optional.log" 2>&1 </dev/null; then
+        say "going on without ${missing[*]}: what needs it is skipped"
+    fi
 }
 
 # at_least <version> <version>

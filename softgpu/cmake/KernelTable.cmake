@@ -1,7 +1,7 @@
 # Script (cmake -P): from a .cu file and the PTX that nvcc makes of it,
 #   OUT     a C++ file with the file's code for the CPU and, as TABLE, the kernels and variables that PTX lists;
 #   SCRIPT  a linker script that puts its variables into pages of their own (softgpu_area_t).
-# Needs PTX, SOURCE, TABLE, OUT, SCRIPT, OBJECT (a pattern for the object file that OUT is compiled to), CXXFILT.
+# Needs PTX, SOURCE, TABLE, OUT, SCRIPT, OBJECT (a pattern for the object file that OUT is compiled to), CXXFILT; CLANG_PTX, if there is one.
 cmake_minimum_required(VERSION 3.22)
 
 # The host's compiler has no __CUDA_ARCH__: what only a GPU's code has would be missing, in silence. (`!defined(__CUDA_ARCH__) || ...` is for both.)
@@ -270,7 +270,13 @@ if(variable_count)
   string(APPEND text "extern \"C\" char ${TABLE}_begin[], ${TABLE}_end[];\n")
   set(area "${TABLE}_begin, ${TABLE}_end")
 endif()
-string(APPEND text "extern \"C\" const softgpu_unit_t ${TABLE} = {\"${SOURCE}\", ${TABLE}_kernels, ${TABLE}_variables, ${n}, ${variable_count}, ${area}};\n")
+set(ptx nullptr)
+if(CLANG_PTX)
+  set(ptx ${TABLE}_ptx)
+  string(APPEND text "extern \"C\" __attribute__((visibility(\"hidden\"))) const char ${ptx}[];\n"
+    "__asm__(\".pushsection .rodata.${ptx},\\\"a\\\"\\n.globl ${ptx}\\n.hidden ${ptx}\\n${ptx}:\\n.incbin \\\"${CLANG_PTX}\\\"\\n.byte 0\\n.popsection\");\n")
+endif()
+string(APPEND text "extern \"C\" const softgpu_unit_t ${TABLE} = {\"${SOURCE}\", ${TABLE}_kernels, ${TABLE}_variables, ${n}, ${variable_count}, ${area}, ${ptx}};\n")
 if(dynamic)
   string(APPEND text "#define SOFTGPU_TEXT_(x) #x\n#define SOFTGPU_TEXT(x) SOFTGPU_TEXT_(x)\n"
     "__asm__(\".pushsection .tbss.softgpu_dynamic_shared,\\\"awT\\\",@nobits\\n.balign 1024\\n${symbols}.zero \" SOFTGPU_TEXT(SOFTGPU_DYNAMIC_SHARED_BYTES) \"\\n.popsection\");\n")

@@ -1,44 +1,39 @@
-# softgpu_kernels(<target> SOURCES <file.cu>... [MODES <mode>...] | SAME_AS <other target>): builds the kernel libraries of an
-# executable or shared library whose kernels are in these .cu files (softgpu/include/softgpu/kernel_abi.h tells how the
-# driver finds them): <target's file>.softgpu.so for fast mode, <target's file>.softgpu.<mode>.so for the others, simt and
-# checked. Those that MODES names are built with the target; targets <target>_softgpu_simt and <target>_softgpu_checked build
-# the others when asked. SAME_AS: the target links the same kernels as another one and shares its kernel libraries.
+# softgpu_kernels(<target> SOURCES <file.cu>... | SAME_AS <other target>): builds the kernel library of an executable or shared library
+# whose kernels are in these .cu files (softgpu/include/softgpu/kernel_abi.h tells how the driver finds it): <target's file>.softgpu.so.
+# SAME_AS: the target links the same kernels as another one and shares its kernel library.
 #
-# cuda_module(<name> <file.cu> [MODES <mode>...]): builds <name>.fatbin, a module for cuModuleLoad, and its kernel libraries, in
+# cuda_module(<name> <file.cu>): builds <name>.fatbin, a module for cuModuleLoad, and its kernel library, in
 # the current binary directory, as target <name>.
 #
-# With EBB_DEVICE_CODE_FROM (CudaObject.cmake) both make links to the other build's kernel libraries, in all modes that it has.
+# With EBB_DEVICE_CODE_FROM (CudaObject.cmake) both make links to the other build's kernel libraries.
 #
 # For each file `nvcc -ptx` lists the kernels with their parameter sizes, and the variables; the host compiler then compiles
-# the same source, with the table of those appended, once for each mode. Nobody runs that PTX: -G, without optimisation, is
-# enough.
+# the same source, with the table of those appended, for fast mode. Nobody runs that PTX: -G, without optimisation, is
+# enough. For the other modes the library has the PTX that Clang makes of the source; without Clang, none.
 set(SOFTGPU_CMAKE_DIR ${CMAKE_CURRENT_LIST_DIR})
 
-set(SOFTGPU_COMMON_FLAGS -std=c++17 -march=${EBB_CPU} -fPIC -fvisibility=hidden -fno-math-errno -fno-trapping-math
-    -fno-extern-tls-init -ffunction-sections -fdata-sections -Wall -Wno-unused-function -Wno-unused-variable
-    -Wno-unused-value -Wno-address -Wno-unknown-pragmas -Wno-uninitialized -Wno-maybe-uninitialized
-    -Wno-psabi) # gcc tells of each tensor map among parameters that gcc 4.5 passed it otherwise
-# Fast mode. Reassociation lets sums vectorise. Not -ffast-math: infinities are needed (masks), and gcc 12 would turn
+# Reassociation lets sums vectorise. Not -ffast-math: infinities are needed (masks), and gcc 12 would turn
 # flush-to-zero on for the whole process if it were also on the link line. No peeling for alignment: the order of a sum
 # must not depend on an address.
-set(SOFTGPU_FAST_FLAGS ${SOFTGPU_COMMON_FLAGS} -O3 -mprefer-vector-width=512 -fassociative-math -fno-signed-zeros
+set(SOFTGPU_FAST_FLAGS -std=c++17 -march=${EBB_CPU} -fPIC -fvisibility=hidden -fno-math-errno -fno-trapping-math
+    -fno-extern-tls-init -ffunction-sections -fdata-sections -Wall -Wno-unused-function -Wno-unused-variable
+    -Wno-unused-value -Wno-address -Wno-unknown-pragmas -Wno-uninitialized -Wno-maybe-uninitialized
+    -Wno-psabi # gcc tells of each tensor map among parameters that gcc 4.5 passed it otherwise
+    -O3 -mprefer-vector-width=512 -fassociative-math -fno-signed-zeros
     -freciprocal-math -fopenmp-simd --param=vect-max-peeling-for-alignment=0)
-# Threads are fibers: what counts is that each of them does what the source says. The order of a sum is the source's.
-set(SOFTGPU_SIMT_FLAGS ${SOFTGPU_COMMON_FLAGS} -O2 -fno-tree-vectorize -DSOFTGPU_BUILD_SIMT)
-# gcc's instrumentation of ThreadSanitizer, whose calls are the driver's (checked_hooks.h). Loops stay loops: memset and
-# memcpy would hide what they touch.
-set(SOFTGPU_CHECKED_FLAGS ${SOFTGPU_COMMON_FLAGS} -O1 -g1 -fexpensive-optimizations -fno-tree-loop-distribute-patterns -fno-threadsafe-statics -fsanitize=thread
-    --param=tsan-instrument-func-entry-exit=0 --param=tsan-distinguish-volatile=1 -DSOFTGPU_BUILD_CHECKED)
 # Not -mtls-dialect=gnu2: a thread's first access to its __shared__ arrays would clobber live vector registers before glibc 2.40
 # (sourceware bug 31372).
-set(SOFTGPU_KERNEL_OPTIONS "" CACHE STRING "compiler options for kernel libraries, before those of their modes")
+set(SOFTGPU_KERNEL_OPTIONS "" CACHE STRING "compiler options for kernel libraries, before those that they have")
+
+execute_process(COMMAND ${CMAKE_CURRENT_LIST_DIR}/../softgpu-clang++ --version RESULT_VARIABLE _no_clang OUTPUT_QUIET ERROR_QUIET)
+string(COMPARE EQUAL "${_no_clang}" 0 SOFTGPU_HAS_CLANG)
 
 option(SOFTGPU_KERNELS "build kernel libraries with their programs; off where programs will only run on a GPU" ON)
 
 function(softgpu_kernels target)
-  cmake_parse_arguments(ARG "" "SAME_AS" "SOURCES;MODES" ${ARGN})
+  cmake_parse_arguments(ARG "" "SAME_AS" "SOURCES" ${ARGN})
   if(EBB_DEVICE_CODE_FROM)
-    take_kernel_libraries(command $<TARGET_FILE:${target}>)
+    take_kernel_library(command $<TARGET_FILE:${target}>)
     add_custom_command(TARGET ${target} POST_BUILD ${command} VERBATIM)
     if(ARG_SOURCES)
       take_ptx(${target} ${ARG_SOURCES})
@@ -46,53 +41,35 @@ function(softgpu_kernels target)
     return()
   endif()
   if(ARG_SAME_AS)
-    # Named by the library for fast mode: to name the others would have them built.
-    set(library ${ARG_SAME_AS}_softgpu)
-    foreach(mode "" .simt .checked)
-      add_custom_command(TARGET ${target} POST_BUILD COMMAND ${CMAKE_COMMAND} -E create_symlink
-        "$<TARGET_FILE_DIR:${library}>/$<TARGET_FILE_BASE_NAME:${library}>${mode}.so"
-        "$<TARGET_FILE:${target}>.softgpu${mode}.so" VERBATIM)
-    endforeach()
+    add_custom_command(TARGET ${target} POST_BUILD COMMAND ${CMAKE_COMMAND} -E create_symlink
+      "$<TARGET_FILE:${ARG_SAME_AS}_softgpu>" "$<TARGET_FILE:${target}>.softgpu.so" VERBATIM)
   else()
-    softgpu_kernel_libraries(${target} "$<TARGET_FILE_DIR:${target}>" "$<TARGET_FILE_NAME:${target}>" "${ARG_MODES}" ${ARG_SOURCES})
+    softgpu_kernel_library(${target} "$<TARGET_FILE_DIR:${target}>" "$<TARGET_FILE_NAME:${target}>" ${ARG_SOURCES})
     set(ARG_SAME_AS ${target})
   endif()
-  if(NOT SOFTGPU_KERNELS)
-    return()
+  if(SOFTGPU_KERNELS)
+    add_dependencies(${target} ${ARG_SAME_AS}_softgpu)
   endif()
-  foreach(mode ${ARG_MODES})
-    if(NOT mode STREQUAL "fast")
-      add_dependencies(${target} ${ARG_SAME_AS}_softgpu_${mode})
-    endif()
-  endforeach()
-  add_dependencies(${target} ${ARG_SAME_AS}_softgpu)
 endfunction()
 
 function(cuda_module name source)
-  cmake_parse_arguments(ARG "" "" "MODES" ${ARGN})
   get_filename_component(source "${source}" ABSOLUTE)
   cuda_fatbin(module ${name} ${source})
   if(EBB_DEVICE_CODE_FROM)
-    take_kernel_libraries(command ${module})
+    take_kernel_library(command ${module})
     add_custom_target(${name} ${command} DEPENDS ${module} VERBATIM)
     return()
   endif()
   add_custom_target(${name} DEPENDS ${module})
-  softgpu_kernel_libraries(${name} ${CMAKE_CURRENT_BINARY_DIR} ${name}.fatbin "${ARG_MODES}" ${source})
-  if(NOT SOFTGPU_KERNELS)
-    return()
+  softgpu_kernel_library(${name} ${CMAKE_CURRENT_BINARY_DIR} ${name}.fatbin ${source})
+  if(SOFTGPU_KERNELS)
+    add_dependencies(${name} ${name}_softgpu)
   endif()
-  add_dependencies(${name} ${name}_softgpu)
-  foreach(mode ${ARG_MODES})
-    if(NOT mode STREQUAL "fast")
-      add_dependencies(${name} ${name}_softgpu_${mode})
-    endif()
-  endforeach()
 endfunction()
 
-# take_kernel_libraries(<out-var> <object>): the command that makes links to all kernel libraries that this object has in the other
+# take_kernel_library(<out-var> <object>): the command that makes a link to the kernel library that this object has in the other
 # build (EBB_DEVICE_CODE_FROM).
-function(take_kernel_libraries out object)
+function(take_kernel_library out object)
   set(${out} COMMAND ${CMAKE_COMMAND} -DOBJECT=${object} -DBUILD=${CMAKE_BINARY_DIR} -DFROM=${EBB_DEVICE_CODE_FROM}
     -P ${SOFTGPU_CMAKE_DIR}/TakeKernels.cmake PARENT_SCOPE)
 endfunction()
@@ -108,8 +85,8 @@ function(take_ptx target)
   add_custom_target(${target}_ptx ALL DEPENDS ${files})
 endfunction()
 
-# Targets <name>_softgpu, <name>_softgpu_simt, <name>_softgpu_checked: the kernel libraries of the object <folder>/<file>.
-function(softgpu_kernel_libraries target output_folder output_name modes)
+# Target <name>_softgpu: the kernel library of the object <folder>/<file>.
+function(softgpu_kernel_library target output_folder output_name)
   set(sources)
   set(tables)
   set(scripts)
@@ -124,16 +101,28 @@ function(softgpu_kernel_libraries target output_folder output_name modes)
               -I ${PROJECT_SOURCE_DIR}/softgpu/include -MD -MF ${base}.ptx.d -ptx ${source} -o ${base}.ptx
       DEPENDS ${source} DEPFILE ${base}.ptx.d
       COMMENT "nvcc -ptx ${name}.cu" VERBATIM)
+    set(clang_ptx)
+    if(SOFTGPU_HAS_CLANG)
+      set(clang_ptx ${base}.clang.ptx)
+      get_filename_component(toolkit ${CUDAToolkit_BIN_DIR} DIRECTORY)
+      add_custom_command(
+        OUTPUT ${clang_ptx}
+        COMMAND ${CMAKE_COMMAND} -E env CUDA_HOME=${toolkit} ${PROJECT_SOURCE_DIR}/softgpu/softgpu-clang++ -std=c++17 -O2 -lineinfo
+                -arch=sm_90 -w -I ${PROJECT_SOURCE_DIR}/softgpu/include -MD -MF ${clang_ptx}.d -MT ${clang_ptx} -ptx ${source} -o ${clang_ptx}
+        DEPENDS ${source} ${PROJECT_SOURCE_DIR}/softgpu/softgpu-clang++ DEPFILE ${clang_ptx}.d
+        COMMENT "softgpu-clang++ -ptx ${name}.cu" VERBATIM)
+    endif()
     add_custom_command(
       OUTPUT ${base}.kernels.cpp ${base}.variables.ld
       COMMAND ${CMAKE_COMMAND} -DPTX=${base}.ptx -DSOURCE=${source} -DTABLE=softgpu_table_${name} -DOUT=${base}.kernels.cpp
-              -DSCRIPT=${base}.variables.ld -DOBJECT=${target}.${name}.kernels.cpp.o -DCXXFILT=c++filt
+              -DSCRIPT=${base}.variables.ld -DOBJECT=${target}.${name}.kernels.cpp.o -DCXXFILT=c++filt -DCLANG_PTX=${clang_ptx}
               -P ${SOFTGPU_CMAKE_DIR}/KernelTable.cmake
       DEPENDS ${base}.ptx ${source} ${SOFTGPU_CMAKE_DIR}/KernelTable.cmake
       COMMENT "kernel table of ${name}.cu" VERBATIM)
     list(APPEND sources ${base}.kernels.cpp)
     list(APPEND scripts ${base}.variables.ld)
     set_property(SOURCE ${base}.kernels.cpp APPEND PROPERTY INCLUDE_DIRECTORIES ${folder})
+    set_property(SOURCE ${base}.kernels.cpp APPEND PROPERTY OBJECT_DEPENDS "${clang_ptx}")
     list(APPEND tables softgpu_table_${name})
   endforeach()
 
@@ -149,32 +138,15 @@ function(softgpu_kernel_libraries target output_folder output_name modes)
   string(APPEND text "    softgpu::publish();\n}\n")
   file(GENERATE OUTPUT ${index} CONTENT "${text}")
 
-  set(before)
-  foreach(mode fast simt checked)
-    set(library ${target}_softgpu_${mode})
-    set(file ${output_name}.softgpu.${mode})
-    set(exclude EXCLUDE_FROM_ALL)
-    if(mode STREQUAL "fast")
-      set(library ${target}_softgpu)
-      set(file ${output_name}.softgpu)
-      set(exclude)
-    elseif(mode IN_LIST modes)
-      set(exclude)
-    endif()
-    string(TOUPPER ${mode} flags)
-    add_library(${library} MODULE ${exclude} ${sources} ${index})
-    set_target_properties(${library} PROPERTIES PREFIX "" OUTPUT_NAME "${file}" SUFFIX ".so"
-      LIBRARY_OUTPUT_DIRECTORY "${output_folder}" LINK_DEPENDS "${scripts}")
-    target_compile_options(${library} PRIVATE ${SOFTGPU_KERNEL_OPTIONS} ${SOFTGPU_${flags}_FLAGS})
-    # Several objects of one process export the table: each must see its own.
-    target_link_options(${library} PRIVATE -Wl,--gc-sections -Wl,-Bsymbolic)
-    foreach(script ${scripts})
-      target_link_options(${library} PRIVATE -Wl,-T,${script})
-    endforeach()
-    target_link_libraries(${library} PRIVATE softgpu_headers)
-    if(before) # they share generated files
-      add_dependencies(${library} ${before})
-    endif()
-    set(before ${library})
+  set(library ${target}_softgpu)
+  add_library(${library} MODULE ${sources} ${index})
+  set_target_properties(${library} PROPERTIES PREFIX "" OUTPUT_NAME "${output_name}.softgpu" SUFFIX ".so"
+    LIBRARY_OUTPUT_DIRECTORY "${output_folder}" LINK_DEPENDS "${scripts}")
+  target_compile_options(${library} PRIVATE ${SOFTGPU_KERNEL_OPTIONS} ${SOFTGPU_FAST_FLAGS})
+  # Several objects of one process export the table: each must see its own.
+  target_link_options(${library} PRIVATE -Wl,--gc-sections -Wl,-Bsymbolic)
+  foreach(script ${scripts})
+    target_link_options(${library} PRIVATE -Wl,-T,${script})
   endforeach()
+  target_link_libraries(${library} PRIVATE softgpu_headers)
 endfunction()

@@ -1,11 +1,7 @@
-# Script (cmake -P): links to the kernel libraries that OBJECT, of the build folder BUILD, has in the build folder FROM.
+# Script (cmake -P): a link to the kernel library that OBJECT, of the build folder BUILD, has in the build folder FROM.
 file(RELATIVE_PATH path "${BUILD}" "${OBJECT}")
-file(GLOB libraries "${FROM}/${path}.softgpu*.so")
-if(NOT libraries)
-  message(FATAL_ERROR "${FROM} has no kernel libraries of ${path}: build it first")
+set(library "${FROM}/${path}.softgpu.so")
+if(NOT EXISTS "${library}")
+  message(FATAL_ERROR "${FROM} has no kernel library of ${path}: build it first")
 endif()
-get_filename_component(folder "${OBJECT}" DIRECTORY)
-foreach(library ${libraries})
-  get_filename_component(name "${library}" NAME)
-  file(CREATE_LINK "${library}" "${folder}/${name}" SYMBOLIC)
-endforeach()
+file(CREATE_LINK "${library}" "${OBJECT}.softgpu.so" SYMBOLIC)

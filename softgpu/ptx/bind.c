@@ -272,6 +272,10 @@ static bool memory(sg_ptx_binding_t *b, uint32_t place, const sg_ptx_raw_t *raw,
 {
     if (raw->kind != SG_PTX_RAW_ADDRESS)
         return no(b, "an address in [ ] is wanted");
+    const bool tensor = b->insn->opcode == SG_PTX_OP_CP_ASYNC_BULK_TENSOR &&
+                        place + 1u < b->form->slot_count && b->form->slots[place + 1].count;
+    if (tensor != (raw->count != 0))
+        return no(b, tensor ? "coordinates are wanted in [ ]" : "coordinates are of tensors");
     *out = (sg_ptx_operand_t){.kind = SG_PTX_ADDRESS, .offset = raw->offset};
     if (raw->text.length == 0)
         return true;
@@ -288,8 +292,9 @@ static bool memory(sg_ptx_binding_t *b, uint32_t place, const sg_ptx_raw_t *raw,
         return no(b, "'%.*s' is no memory", (int)raw->text.length, raw->text.at);
     out->variable = raw->name->thing;
     /* The second address of a copy is the one that it comes from. */
-    sg_ptx_kind_t kind =
-        place == 1 && b->insn->modifier[SG_PTX_KIND_FROM] ? SG_PTX_KIND_FROM : SG_PTX_KIND_SPACE;
+    sg_ptx_kind_t kind = (place == 1 || place == 2) && b->insn->modifier[SG_PTX_KIND_FROM]
+                             ? SG_PTX_KIND_FROM
+                             : SG_PTX_KIND_SPACE;
     sg_ptx_modifier_t access = b->insn->modifier[kind];
     if (access == SG_PTX_FROM_GLOBAL)
         access = SG_PTX_SPACE_GLOBAL;

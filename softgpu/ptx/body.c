@@ -140,6 +140,8 @@ static void read_offset_if(sg_ptx_reader_t *reader, sg_ptx_raw_t *raw)
     }
 }
 
+static void read_vector(sg_ptx_reader_t *reader, sg_ptx_raw_t *raw);
+
 static void read_address(sg_ptx_reader_t *reader, sg_ptx_raw_t *raw)
 {
     raw->kind = SG_PTX_RAW_ADDRESS;
@@ -149,6 +151,13 @@ static void read_address(sg_ptx_reader_t *reader, sg_ptx_raw_t *raw)
         read_offset_if(reader, raw);
     } else {
         raw->offset = read_offset(reader, false);
+    }
+    if (sg_ptx_take(reader, ',')) {
+        sg_ptx_raw_t inside = {0};
+        sg_ptx_expect(reader, '{');
+        read_vector(reader, &inside);
+        raw->elements = inside.elements;
+        raw->count = inside.count;
     }
     sg_ptx_expect(reader, ']');
 }
@@ -359,7 +368,11 @@ static void read_operands(sg_ptx_reader_t *reader, sg_ptx_raw_t *raws, uint32_t 
         if (*count == SG_PTX_RAW_MOST)
             sg_ptx_fail(reader, "too many operands");
         raws[*count].second = second;
-        read_raw(reader, &raws[(*count)++]);
+        sg_ptx_raw_t *raw = &raws[(*count)++];
+        read_raw(reader, raw);
+        if (raw->kind == SG_PTX_RAW_ADDRESS && raw->count && *count < SG_PTX_RAW_MOST)
+            raws[(*count)++] =
+                (sg_ptx_raw_t){.kind = SG_PTX_RAW_VECTOR, .elements = raw->elements, .count = raw->count};
         second = sg_ptx_take(reader, '|');
     } while (second || sg_ptx_take(reader, ','));
 }

@@ -127,7 +127,7 @@ typedef enum sg_ptx_raw_kind {
     SG_PTX_RAW_NAME, /* + offset */
     SG_PTX_RAW_INTEGER,
     SG_PTX_RAW_FLOAT,
-    SG_PTX_RAW_ADDRESS, /* [name or nothing + offset] */
+    SG_PTX_RAW_ADDRESS, /* [name or nothing + offset]; with `count`: coordinates stood inside, and are the next operand */
     SG_PTX_RAW_VECTOR
 } sg_ptx_raw_kind_t;
 

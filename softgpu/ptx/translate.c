@@ -91,22 +91,40 @@ const char *sg_ptx_function_name(sg_ptx_translator_t *t, const sg_ptx_function_t
     return sg_ptx_text(t, "f%u", sg_ptx_function_number(t, function));
 }
 
+/* An instruction of a function that was inlined, from a header, is where the function's own file was left last. */
+static const sg_ptx_insn_t *own_place(const sg_ptx_function_t *f, const sg_ptx_insn_t *insn)
+{
+    const sg_ptx_insn_t *first = f->insns, *at = insn;
+    while (first < insn && !first->source_line)
+        first++;
+    while (at > first && at->source_file != first->source_file)
+        at--;
+    return at;
+}
+
+uint32_t sg_ptx_source_line(sg_ptx_translator_t *t, const sg_ptx_insn_t *insn, const char **file)
+{
+    insn = own_place(t->function, insn);
+    const bool known = insn->source_line && insn->source_file < t->module->file_count &&
+                       t->module->files[insn->source_file] != NULL;
+    *file = "PTX";
+    if (!known)
+        return insn->line;
+    char *name = sg_ptx_room(t, 2 * strlen(t->module->files[insn->source_file]) + 1, 1), *end = name;
+    for (const char *at = t->module->files[insn->source_file]; *at; at++) {
+        if (*at == '"' || *at == '\\')
+            *end++ = '\\';
+        *end++ = *at;
+    }
+    *file = name;
+    return insn->source_line;
+}
+
 const char *sg_ptx_place_text(sg_ptx_translator_t *t)
 {
-    const sg_ptx_insn_t *insn = t->insn;
-    char name[256];
-    const char *file = "PTX";
-    if (insn->source_line && insn->source_file < t->module->file_count && t->module->files[insn->source_file])
-        file = t->module->files[insn->source_file];
-    size_t n = 0;
-    for (; *file && n + 3 < sizeof name; file++) {
-        if (*file == '"' || *file == '\\')
-            name[n++] = '\\';
-        name[n++] = *file;
-    }
-    name[n] = '\0';
-    return sg_ptx_text(t, "(softgpu_place_t){\"%s\", %u}", name,
-                       insn->source_line ? insn->source_line : insn->line);
+    const char *file;
+    const uint32_t line = sg_ptx_source_line(t, t->insn, &file);
+    return sg_ptx_text(t, "(softgpu_place_t){\"%s\", %u}", file, line);
 }
 
 /* ---- variables ---- */
@@ -302,15 +320,49 @@ static void write_words(sg_ptx_translator_t *t, const sg_ptx_variable_t *v)
     }
 }
 
-/* One structure of whole pages: nothing else is in them. Behind each variable are 8 bytes at least that are of none. */
+static uint64_t words_of(const sg_ptx_variable_t *v)
+{
+    return v->bytes ? (v->bytes + 7) / 8 : 1;
+}
+
+static bool is_laid_out(const sg_ptx_translator_t *t, uint32_t global)
+{
+    for (uint32_t k = 0; t->layout != NULL && k < t->layout->count; k++)
+        if (t->layout->at[k].variable == t->globals[global].variable)
+            return true;
+    return false;
+}
+
+/* The shared pages, with gaps where others have their variables. */
+static void write_layout(sg_ptx_translator_t *t)
+{
+    const sg_ptx_layout_t *layout = t->layout;
+    uint64_t at = 0;
+    for (uint32_t k = 0; k < layout->count; k++) {
+        const uint64_t offset = layout->at[k].offset_bytes, words = words_of(layout->at[k].variable);
+        if (offset > at)
+            sg_ptx_line(t, "char gap%u[%" PRIu64 "];", k, offset - at);
+        sg_ptx_line(t, "uint64_t g%" PRIu64 "[%" PRIu64 "];", sg_ptx_place(t, layout->at[k].variable)->offset,
+                    words);
+        at = offset + 8 * words;
+    }
+    if (layout->bytes > at)
+        sg_ptx_line(t, "char rest[%" PRIu64 "];", layout->bytes - at);
+}
+
+/* One structure of whole pages: nothing else is in them. With a layout, the module's pages are its first ones. Behind each
+ * variable are 8 bytes at least that are of none. */
 static void write_globals(sg_ptx_translator_t *t)
 {
     if (t->global_count == 0)
         return;
     sg_ptx_line(t, "static struct {");
+    if (t->layout != NULL)
+        write_layout(t);
     for (uint32_t i = 0; i < t->global_count; i++)
-        sg_ptx_line(t, "uint64_t g%u[%" PRIu64 "] __attribute__((aligned(256)));", i,
-                    (t->globals[i].variable->bytes + 7) / 8 + 1);
+        if (!is_laid_out(t, i))
+            sg_ptx_line(t, "uint64_t g%u[%" PRIu64 "] __attribute__((aligned(256)));", i,
+                        words_of(t->globals[i].variable) + 1);
     sg_ptx_line(t, "} __attribute__((aligned(4096))) variables = {");
     for (uint32_t i = 0; i < t->global_count; i++) {
         const sg_ptx_variable_t *v = t->globals[i].variable;
@@ -459,13 +511,22 @@ static void write_table(sg_ptx_translator_t *t)
             kernels++;
         }
     sg_ptx_line(t, "NULL};\nstatic const softgpu_variable_t named[] = {");
-    for (uint32_t i = 0; i < t->global_count; i++)
+    uint32_t variables = 0;
+    for (uint32_t i = 0; i < t->global_count; i++) {
+        if (t->layout != NULL && !is_laid_out(t, i))
+            continue;
         sg_ptx_line(t, "{\"%s\", &variables.g%u, %" PRIu64 "},", t->globals[i].variable->name, i,
                     t->globals[i].variable->bytes);
+        variables++;
+    }
     sg_ptx_line(t, "{NULL, NULL, 0}};");
-    const char *pages = t->global_count ? "(char *)&variables, (char *)(&variables + 1)" : "NULL, NULL";
+    const char *pages =
+        variables == 0 ? "NULL, NULL"
+        : t->layout == NULL
+            ? "(char *)&variables, (char *)(&variables + 1)"
+            : sg_ptx_text(t, "(char *)&variables, (char *)&variables + %" PRIu64, t->layout->bytes);
     sg_ptx_line(t, "static const softgpu_unit_t unit = {\"PTX\", kernels, named, %u, %u, %s};", kernels,
-                t->global_count, pages);
+                variables, pages);
     sg_ptx_line(
         t,
         "const softgpu_kernel_table_t softgpu_kernel_table = {SOFTGPU_ABI_VERSION, %u, kernels, 1, &unit};",
@@ -517,11 +578,16 @@ static bool write_or_fail(sg_ptx_translator_t *t)
     return true;
 }
 
-bool sg_ptx_translate(const sg_ptx_module_t *module, uint32_t part, FILE *out, sg_ptx_error_t *error)
+bool sg_ptx_translate(const sg_ptx_module_t *module, uint32_t part, const sg_ptx_layout_t *layout, FILE *out,
+                      sg_ptx_error_t *error)
 {
     *error = (sg_ptx_error_t){0};
-    sg_ptx_translator_t t = {
-        .module = module, .part = part, .out = out, .error = error, .pool = malloc(SG_PTX_POOL_BYTES)};
+    sg_ptx_translator_t t = {.module = module,
+                             .part = part,
+                             .layout = layout,
+                             .out = out,
+                             .error = error,
+                             .pool = malloc(SG_PTX_POOL_BYTES)};
     bool ok = false;
     if (t.pool != NULL)
         ok = write_or_fail(&t);

@@ -23,7 +23,18 @@
 /* `part`: what of the module is written: all of it; its outline, which is the variables and the kernels' rows (costs too) without code; or the kernel of
  * that number among the functions, with those that it calls. Every part has all variables, at the same offsets. */
 enum { SG_PTX_WHOLE = UINT32_MAX, SG_PTX_OUTLINE = UINT32_MAX - 1 };
-bool sg_ptx_translate(const sg_ptx_module_t *module, uint32_t part, FILE *out, sg_ptx_error_t *error);
+/* Pages that a part shares with another library: where in them which of the variables are. Other variables are the part's own. */
+typedef struct sg_ptx_layout {
+    uint64_t bytes; /* of whole pages; 0: there are none */
+    uint32_t count;
+    struct {
+        const sg_ptx_variable_t *variable;
+        uint64_t offset_bytes; /* a multiple of 8 */
+    } at[];                    /* ascending */
+} sg_ptx_layout_t;
+/* `layout` NULL: the module's own. */
+bool sg_ptx_translate(const sg_ptx_module_t *module, uint32_t part, const sg_ptx_layout_t *layout, FILE *out,
+                      sg_ptx_error_t *error);
 /* Whether parts can be compiled apart: no function's address is taken, which would be another one in each. */
 bool sg_ptx_has_parts(const sg_ptx_module_t *module);
 

@@ -317,7 +317,8 @@ static void write_end(sg_ptx_translator_t *t, uint32_t after)
     if (t->insn->opcode == SG_PTX_OP_EXIT || (t->insn->opcode == SG_PTX_OP_RET && t->function->entry))
         sg_ptx_line(t, "sg_exit(&flow, %s);", lanes);
     else if (t->insn->opcode == SG_PTX_OP_TRAP)
-        sg_ptx_line(t, "if (%s) sg_fail(w, SG_ERROR_LAUNCH, \"trap\");", lanes);
+        sg_ptx_line(t, "if (%s) sg_fail_at(w, sg_first(%s), SG_ERROR_LAUNCH, \"trap\", %s);", lanes, lanes,
+                    sg_ptx_place_text(t));
     else if (this_waits(t))
         sg_ptx_line(t, "sg_return(&flow, %s);", lanes);
     if (!t->insn->guarded) {
@@ -571,8 +572,10 @@ void sg_ptx_write_body(sg_ptx_translator_t *t)
         for (uint32_t p = 0; p < n; p++)
             if (t->pieces[p].meets) {
                 const sg_ptx_insn_t *insn = &t->function->insns[t->pieces[p].first];
-                sg_ptx_line(t, "[%u] = \"%s (line %u of the PTX)\",", t->pieces[p].order,
-                            sg_ptx_opcode_text(insn->opcode), insn->line);
+                const char *file;
+                const uint32_t line = sg_ptx_source_line(t, insn, &file);
+                sg_ptx_line(t, "[%u] = \"%s at %s:%u\",", t->pieces[p].order,
+                            sg_ptx_opcode_text(insn->opcode), file, line);
             }
         sg_ptx_line(t, "};");
     }

@@ -80,6 +80,21 @@ static void copy(sg_ptx_translator_t *t)
                     barrier(t, 3));
 }
 
+static void copy_tensor(sg_ptx_translator_t *t)
+{
+    const bool store = sg_ptx_has(t, SG_PTX_KIND_SPACE) == SG_PTX_SPACE_GLOBAL;
+    const sg_ptx_operand_t *of = t->insn->operands, *map = &of[!store], *at = of[store ? 1 : 2].elements,
+                           *box = &of[store ? 2 : 0];
+    const char *where = sg_ptx_text(t, "%s, %s, %s, %s", sg_ptx_address(t, map, SG_PTX_ABSENT),
+                                    sg_ptx_value_of(t, &at[0], 32), sg_ptx_value_of(t, &at[1], 32),
+                                    sg_ptx_address(t, box, SG_PTX_SPACE_SHARED));
+    if (store)
+        sg_ptx_line(t, "sg_tensor_to_global(w, %s, %s, %s);", t->mask, where, sg_ptx_place_text(t));
+    else
+        sg_ptx_line(t, "sg_tensor_to_shared(w, %s, %s, %s, %s);", t->mask, where, barrier(t, 3),
+                    sg_ptx_place_text(t));
+}
+
 static void nothing(sg_ptx_translator_t *t)
 {
     sg_ptx_line(t, ";");
@@ -113,6 +128,8 @@ sg_ptx_emit_t sg_ptx_emit_mbarrier(const sg_ptx_insn_t *insn)
         return arrive_after_copies;
     case SG_PTX_OP_CP_ASYNC_BULK:
         return copy;
+    case SG_PTX_OP_CP_ASYNC_BULK_TENSOR:
+        return copy_tensor;
     case SG_PTX_OP_CP_ASYNC_BULK_COMMIT_GROUP:
     case SG_PTX_OP_CP_ASYNC_BULK_WAIT_GROUP:
     case SG_PTX_OP_CP_ASYNC_BULK_PREFETCH:

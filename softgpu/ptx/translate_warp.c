@@ -317,10 +317,18 @@ static void results(sg_ptx_translator_t *t, const sg_ptx_operand_t *operand, uin
         sg_ptx_result(t, part(operand, i), bits, false, sg_ptx_text(t, "d[%u]", i));
 }
 
+/* All lanes have to be there: "the behavior is undefined" without. */
+static void whole(sg_ptx_translator_t *t)
+{
+    sg_ptx_line(t, "sg_whole(w, %s, \"%s\", %s);", t->mask, sg_ptx_opcode_text(t->insn->opcode),
+                sg_ptx_place_text(t));
+}
+
 static void ldmatrix(sg_ptx_translator_t *t)
 {
     const sg_ptx_operand_t *to = &t->insn->operands[0];
     const uint32_t count = parts(to);
+    whole(t);
     sg_ptx_line(t, "{");
     sg_ptx_line(t, "sg_v32 d[%u];", count);
     sg_ptx_line(t, "sg_ldmatrix(w, %s, %u, %s, d);",
@@ -370,6 +378,7 @@ static void mma(sg_ptx_translator_t *t)
     const sg_ptx_insn_t *insn = t->insn;
     const sg_ptx_type_t d = insn->type[0], a = insn->type[1], b = insn->type[2];
     const uint32_t bits = d == SG_PTX_F64 ? 64 : 32, m = insn->shape[0], k = insn->shape[2];
+    whole(t);
     sg_ptx_line(t, "{");
     sg_ptx_line(t, "sg_v%u d[%u];", bits, parts(&insn->operands[0]));
     list(t, "x", &insn->operands[1], bits);

@@ -45,6 +45,7 @@ typedef struct sg_ptx_room { /* memory until the translation ends */
 typedef struct sg_ptx_translator {
     const sg_ptx_module_t *module;
     uint32_t part; /* of the module: sg_ptx_translate() */
+    const sg_ptx_layout_t *layout;
     FILE *out;
     sg_ptx_error_t *error;
     jmp_buf failed;
@@ -83,7 +84,9 @@ const char *sg_ptx_function_name(sg_ptx_translator_t *t, const sg_ptx_function_t
 /* A function's number in the module. */
 uint32_t sg_ptx_function_number(sg_ptx_translator_t *t, const sg_ptx_function_t *function);
 
-/* A softgpu_place_t: the source's place, or the PTX's. */
+/* The source's place, or the PTX's, its file for a text in C. */
+uint32_t sg_ptx_source_line(sg_ptx_translator_t *t, const sg_ptx_insn_t *insn, const char **file);
+/* The same as a softgpu_place_t. */
 const char *sg_ptx_place_text(sg_ptx_translator_t *t);
 
 /* ---- translate_flow.c ---- */

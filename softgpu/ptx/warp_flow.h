@@ -26,10 +26,11 @@
 #define SG_PATIENCE 200 /* accesses that may wait for others, before others run */
 
 /* CUresult */
-#define SG_ERROR_MEMORY     2
-#define SG_ERROR_ASSERT     710
-#define SG_ERROR_MISALIGNED 716
-#define SG_ERROR_LAUNCH     719
+#define SG_ERROR_MEMORY      2
+#define SG_ERROR_ASSERT      710
+#define SG_ERROR_INSTRUCTION 715
+#define SG_ERROR_MISALIGNED  716
+#define SG_ERROR_LAUNCH      719
 
 /* What `run` gives the driver: a launch of warps. */
 typedef struct sg_ptx_launch {
@@ -114,6 +115,13 @@ SG_SLOW void sg_fail(const sg_warp_t *w, int error, const char *why)
     __builtin_trap();
 }
 
+SG_SLOW void sg_fail_at(const sg_warp_t *w, uint32_t lane, int error, const char *why, softgpu_place_t place)
+{
+    w->services->lane(lane, place);
+    w->services->fail(error, why, place);
+    __builtin_trap();
+}
+
 /* ---- checked mode ---- */
 #ifdef SG_CHECKED
 #define SG_RUN(run)                                                                                          \
@@ -127,7 +135,7 @@ SG_SLOW void sg_fail(const sg_warp_t *w, int error, const char *why)
 SG_SLOW void sg_announce(const sg_warp_t *w, uint32_t lane, uint64_t at, uint32_t bytes, softgpu_access_t how)
 {
     w->services->lane(lane, w->place);
-    w->services->access((const void *)(uintptr_t)at, bytes, how, NULL);
+    w->services->access((const void *)(uintptr_t)at, bytes, how);
 }
 /* Lanes come to, or leave, a point that orders them. */
 SG_SLOW void sg_order(const sg_warp_t *w, uint32_t mask, const void *at)

@@ -189,6 +189,72 @@ SG_SLOW void sg_bulk_to_global(const sg_warp_t *w, uint32_t mask, sg_v64 to, sg_
     }
 }
 
+/* ---- copies of tensors: of a box of two dimensions, at once; what of it lies outside the tensor is 0, and is not stored ---- */
+SG_SLOW void sg_box_row(const sg_warp_t *w, uint32_t lane, uint64_t to, uint64_t from, uint64_t bytes)
+{
+    (void)w, (void)lane;
+#ifdef SG_CHECKED
+    w->services->lane(lane, w->place);
+    w->services->access((const void *)(uintptr_t)to, bytes, SOFTGPU_WRITE_STRUCT);
+    if (from)
+        w->services->access((const void *)(uintptr_t)from, bytes, SOFTGPU_READ_STRUCT);
+#endif
+    if (from)
+        memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
+    else
+        memset((void *)(uintptr_t)to, 0, bytes);
+}
+
+/* The box's bytes. */
+SG_SLOW int64_t sg_tensor_move(const sg_warp_t *w, uint32_t lane, uint64_t map, int64_t x, int64_t y,
+                               uint64_t box, bool store, softgpu_place_t place)
+{
+    softgpu_tensor_t t;
+    if (!w->services->read_tensor_map((const void *)(uintptr_t)map, &t) || t.rank != 2)
+        sg_fail_at(w, lane, SG_ERROR_INSTRUCTION,
+                   "a tensor copy by something that is no tensor map of two dimensions", place);
+    if (box % 128)
+        sg_fail_at(w, lane, SG_ERROR_MISALIGNED, "a tensor copy's box is not aligned to 128 bytes", place);
+    const int64_t row_bytes = (int64_t)t.box[0] * t.element_bytes, width = (int64_t)t.size[0];
+    const int64_t first = x < 0 ? -x : 0, end = x + t.box[0] > width ? width - x : t.box[0];
+    for (uint32_t row = 0; row < t.box[1]; row++, box += (uint64_t)row_bytes) {
+        if (!store)
+            sg_box_row(w, lane, box, 0, (uint64_t)row_bytes);
+        if (y + row < 0 || y + row >= (int64_t)t.size[1] || first >= end)
+            continue;
+        const uint64_t at = sg_address(t.at) + (uint64_t)(y + row) * t.stride[1] +
+                            (uint64_t)(x + first) * t.element_bytes,
+                       inside = box + (uint64_t)first * t.element_bytes;
+        sg_box_row(w, lane, store ? at : inside, store ? inside : at,
+                   (uint64_t)(end - first) * t.element_bytes);
+    }
+    return row_bytes * t.box[1];
+}
+
+SG_SLOW void sg_tensor_to_shared(const sg_warp_t *w, uint32_t mask, sg_v64 map, sg_v32 x, sg_v32 y,
+                                 sg_v64 box, sg_v64 barrier, softgpu_place_t place)
+{
+    const sg_l64 m = {map}, b = {box}, at = {barrier};
+    const sg_l32 px = {x}, py = {y};
+    SG_FOR_LANES(i, mask)
+    {
+        sg_mbarrier_t *of = sg_mbarrier_at(w, i, at.u[i]);
+        const int64_t bytes =
+            sg_tensor_move(w, i, m.u[i], (int32_t)px.u[i], (int32_t)py.u[i], b.u[i], false, place);
+        sg_mbarrier_add_bytes(w, of, -bytes);
+        sg_mbarrier_complete(of);
+    }
+}
+
+SG_SLOW void sg_tensor_to_global(const sg_warp_t *w, uint32_t mask, sg_v64 map, sg_v32 x, sg_v32 y,
+                                 sg_v64 box, softgpu_place_t place)
+{
+    const sg_l64 m = {map}, b = {box};
+    const sg_l32 px = {x}, py = {y};
+    SG_FOR_LANES(i, mask)
+    sg_tensor_move(w, i, m.u[i], (int32_t)px.u[i], (int32_t)py.u[i], b.u[i], true, place);
+}
+
 /* ---- whether a phase is over ---- */
 /* The lanes for which it is: that of the state, or the one of that parity. */
 SG_SLOW uint32_t sg_mbarrier_test(sg_warp_t *w, uint32_t mask, sg_v64 address, sg_v64 state)

@@ -137,7 +137,7 @@ SG_SLOW void sg_barrier_sync(sg_warp_t *w, uint32_t id, uint32_t count, softgpu_
 {
     w->waits = 0;
     if (id == 0 && (count == 0 || count >= w->warps * SG_WARP)) {
-        w->services->barrier(SOFTGPU_SYNC, 0, place);
+        w->services->barrier(place);
         return;
     }
     sg_barriers_t *b = w->barriers;
@@ -198,6 +198,16 @@ SG_SLOW void sg_copy_async(sg_warp_t *w, uint32_t mask, sg_v64 to, sg_v64 from, 
 }
 
 /* ---- matrices ---- */
+SG_SLOW void sg_whole(const sg_warp_t *w, uint32_t mask, const char *name, softgpu_place_t place)
+{
+    char why[96];
+    if (mask == SG_ALL)
+        return;
+    snprintf(why, sizeof why, "%s wants all 32 lanes of its warp, and there are 0x%08x", name, mask);
+    w->services->fail(SG_ERROR_LAUNCH, why, place);
+    __builtin_trap();
+}
+
 SG_SLOW void sg_ldmatrix(const sg_warp_t *w, sg_v64 address, uint32_t count, bool transposed, sg_v32 *out)
 {
     sg_l64 at = {address};
@@ -441,10 +451,9 @@ SG_SLOW void sg_assertfail(sg_warp_t *w, uint32_t mask, uint8_t *const *argument
     memcpy(&file, arguments[1] + 8 * i, 8);
     memcpy(&line, arguments[2] + 4 * i, 4);
     memcpy(&function, arguments[3] + 8 * i, 8);
-    snprintf(why, sizeof why, "%s:%u: %s: lane %u of warp %u: Assertion `%s` failed",
-             (const char *)(uintptr_t)file, line, (const char *)(uintptr_t)function, i, w->number,
+    snprintf(why, sizeof why, "%s: Assertion `%s` failed", (const char *)(uintptr_t)function,
              (const char *)(uintptr_t)message);
-    sg_fail(w, SG_ERROR_ASSERT, why);
+    sg_fail_at(w, i, SG_ERROR_ASSERT, why, (softgpu_place_t){(const char *)(uintptr_t)file, line});
 }
 
 #endif

@@ -139,6 +139,20 @@ static void write_offset(const sg_ptx_writer_t *w, const sg_ptx_operand_t *opera
         fprintf(w->out, "+%lld", (long long)operand->offset);
 }
 
+/* But for the closing bracket. */
+static void write_address(const sg_ptx_writer_t *w, const sg_ptx_operand_t *operand)
+{
+    fputc('[', w->out);
+    if (operand->based)
+        write_register(w, operand->number);
+    else if (operand->variable != NULL)
+        write_variable_name(w, operand->variable);
+    if (operand->based || operand->variable != NULL)
+        write_offset(w, operand, false);
+    else
+        fprintf(w->out, "%lld", (long long)operand->offset);
+}
+
 static void write_operand(const sg_ptx_writer_t *w, const sg_ptx_operand_t *operand)
 {
     fputs(operand->negated ? "!" : "", w->out);
@@ -165,15 +179,7 @@ static void write_operand(const sg_ptx_writer_t *w, const sg_ptx_operand_t *oper
         write_offset(w, operand, false);
         break;
     case SG_PTX_ADDRESS:
-        fputc('[', w->out);
-        if (operand->based)
-            write_register(w, operand->number);
-        else if (operand->variable != NULL)
-            write_variable_name(w, operand->variable);
-        if (operand->based || operand->variable != NULL)
-            write_offset(w, operand, false);
-        else
-            fprintf(w->out, "%lld", (long long)operand->offset);
+        write_address(w, operand);
         fputc(']', w->out);
         break;
     case SG_PTX_VECTOR:
@@ -281,8 +287,15 @@ static void write_insn(sg_ptx_writer_t *w, const sg_ptx_insn_t *insn)
         const sg_ptx_slot_t *slot = &sg_ptx_forms(NULL)[insn->form].slots[i];
         if (insn->operands[i].kind == SG_PTX_NONE)
             continue;
+        /* Coordinates of a tensor are inside the brackets of the address before them. */
+        const bool tensor = insn->opcode == SG_PTX_OP_CP_ASYNC_BULK_TENSOR;
         fputs(first ? " " : slot->second ? "|" : ", ", w->out);
-        write_operand(w, &insn->operands[i]);
+        if (tensor && i + 1 < insn->operand_count && slot[1].count)
+            write_address(w, &insn->operands[i]);
+        else
+            write_operand(w, &insn->operands[i]);
+        if (tensor && slot->count)
+            fputc(']', w->out);
         first = false;
     }
     if (insn->call != NULL)

@@ -40,7 +40,8 @@ int main(int argc, char **argv)
     int failed = 1;
     if (sg_ptx_is_of_nvidia(text, bytes, &why))
         fprintf(stderr, "%s: %s\n", argv[1], why);
-    else if (!sg_ptx_read(text, bytes, &module, &error) || !sg_ptx_translate(module, SG_PTX_WHOLE, stdout, &error))
+    else if (!sg_ptx_read(text, bytes, &module, &error) ||
+             !sg_ptx_translate(module, SG_PTX_WHOLE, NULL, stdout, &error))
         fprintf(stderr, "%s: %s\n", argv[1], error.text);
     else
         failed = fflush(stdout) != 0;

@@ -24,9 +24,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "softgpu/ptx/ptx.h"
-#include "softgpu/ptx/translate.h"
-
 extern char **environ;
 
 /* The headers that the C text includes (headers.S). */
@@ -108,7 +105,7 @@ CUresult sg_jit_refuse(const char *ptx, size_t bytes)
     return CUDA_ERROR_JIT_COMPILATION_DISABLED;
 }
 
-static CUresult read_module(const char *ptx, size_t bytes, sg_ptx_module_t **module)
+CUresult sg_jit_module(const char *ptx, size_t bytes, sg_ptx_module_t **module)
 {
     sg_ptx_error_t error;
     SG_TRY(sg_jit_refuse(ptx, bytes));
@@ -118,11 +115,12 @@ static CUresult read_module(const char *ptx, size_t bytes, sg_ptx_module_t **mod
     return CUDA_ERROR_INVALID_PTX;
 }
 
-static CUresult translate(const sg_ptx_module_t *module, uint32_t part, jit_t *jit)
+static CUresult translate(const sg_ptx_module_t *module, uint32_t part, const sg_ptx_layout_t *layout,
+                          jit_t *jit)
 {
     sg_ptx_error_t error;
     FILE *out = open_memstream(&jit->text, &jit->bytes);
-    bool good = out && sg_ptx_translate(module, part, out, &error);
+    bool good = out && sg_ptx_translate(module, part, layout, out, &error);
     if (out && fclose(out))
         good = false;
     if (good)
@@ -338,14 +336,17 @@ static CUresult find_or_make(const char *cache_path, const jit_t *jit, char **pa
     return result;
 }
 
-static CUresult make_library(const sg_ptx_module_t *module, uint32_t part, char **path)
+static CUresult make_library(const sg_ptx_module_t *module, uint32_t part, const sg_ptx_layout_t *layout,
+                             char **path)
 {
     jit_t jit = {.text = NULL};
     const char *compiler = getenv("SOFTGPU_CC");
-    CUresult result = translate(module, part, &jit);
-    const int n = snprintf(
-        jit.command, sizeof jit.command, "%s -std=gnu11 " SG_PTX_CFLAGS "%s -I. -o kernels.so kernels.c -lm",
-        compiler && *compiler ? compiler : "cc", sg_mode_is(SOFTGPU_CHECKED) ? " -DSG_CHECKED" : "");
+    CUresult result = translate(module, part, layout, &jit);
+    const char *words = compiler && *compiler ? compiler : "cc"; /* flags of its own come last: they count */
+    const int first = (int)strcspn(words, " ");
+    const int n = snprintf(jit.command, sizeof jit.command,
+                           "%.*s -std=gnu11 " SG_PTX_CFLAGS "%s%s -I. -o kernels.so kernels.c -lm", first,
+                           words, sg_mode_is(SOFTGPU_CHECKED) ? " -DSG_CHECKED" : "", words + first);
     char *cache = result ? NULL : find_cache();
     if (!result && (!cache || n >= COMMAND_BYTES)) {
         sg_log(1, "PTX cannot be compiled: there is no folder for it (SOFTGPU_CACHE names one), or "
@@ -367,7 +368,7 @@ static CUresult make_library(const sg_ptx_module_t *module, uint32_t part, char 
 static CUresult check(const sg_ptx_module_t *module)
 {
     jit_t jit = {.text = NULL};
-    const CUresult result = translate(module, SG_PTX_WHOLE, &jit);
+    const CUresult result = translate(module, SG_PTX_WHOLE, NULL, &jit);
     free(jit.text);
     return result;
 }
@@ -375,7 +376,7 @@ static CUresult check(const sg_ptx_module_t *module)
 CUresult sg_jit_check(const char *ptx, size_t bytes)
 {
     sg_ptx_module_t *module = NULL;
-    SG_TRY(read_module(ptx, bytes, &module));
+    SG_TRY(sg_jit_module(ptx, bytes, &module));
     const CUresult result = check(module);
     sg_ptx_free(module);
     return result;
@@ -384,23 +385,26 @@ CUresult sg_jit_check(const char *ptx, size_t bytes)
 CUresult sg_jit_open(const char *ptx, size_t bytes, uint32_t *target, sg_ptx_module_t **parts, char **path)
 {
     sg_ptx_module_t *module = NULL;
-    CUresult result = read_module(ptx, bytes, &module);
+    CUresult result = sg_jit_module(ptx, bytes, &module);
     const bool apart = !result && sg_ptx_has_parts(module);
     *target = result ? 0 : module->target;
     if (apart)
         result = check(module);
     if (!result)
-        result = make_library(module, apart ? SG_PTX_OUTLINE : SG_PTX_WHOLE, path);
+        result = make_library(module, apart ? SG_PTX_OUTLINE : SG_PTX_WHOLE, NULL, path);
     *parts = apart && !result ? module : NULL;
     if (!*parts)
         sg_ptx_free(module);
     return result;
 }
 
-CUresult sg_jit_kernel(const sg_ptx_module_t *parts, const char *kernel, char **path)
+CUresult sg_jit_kernel(const sg_ptx_module_t *module, const char *kernel, const sg_ptx_layout_t *layout,
+                       char **path)
 {
     uint32_t part = 0;
-    while (part < parts->function_count && strcmp(parts->functions[part]->name, kernel) != 0)
+    while (part < module->function_count && !sg_names_match(module->functions[part]->name, kernel))
         part++;
-    return part < parts->function_count ? make_library(parts, part, path) : CUDA_ERROR_NOT_FOUND;
+    if (part == module->function_count)
+        return CUDA_ERROR_NOT_FOUND;
+    return make_library(module, sg_ptx_has_parts(module) ? part : SG_PTX_WHOLE, layout, path);
 }

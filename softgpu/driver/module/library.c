@@ -91,14 +91,6 @@ void sg_library_missing(const char *origin)
            origin, origin, folders ? folders : "");
 }
 
-const softgpu_kernel_table_t *sg_library_for_mode(const char *path, softgpu_mode_t mode)
-{
-    char name[2 * PATH_MAX];
-    const int stem = (int)(strlen(path) - strlen(".so"));
-    snprintf(name, sizeof name, "%.*s.%s.so", stem, path, mode == SOFTGPU_SIMT ? "simt" : "checked");
-    return sg_library_open(name, false);
-}
-
 const softgpu_kernel_table_t *sg_library_again(const softgpu_kernel_table_t *table)
 {
     Dl_info where;

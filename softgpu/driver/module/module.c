@@ -20,7 +20,9 @@ static uint32_t param_bytes(const softgpu_kernel_t *k)
 static void module_free_locked(sg_module_t *m)
 {
     sg_variables_free_locked(m->variables);
-    sg_ptx_free(m->parts);
+    for (uint32_t i = 0; m->ptx && i < m->table->unit_count; i++)
+        sg_ptx_free(m->ptx[i]);
+    free(m->ptx);
     free(m->functions);
     free(m->kernels);
     free(m->origin);
@@ -32,7 +34,7 @@ static CUresult fill(sg_module_t *m)
 {
     const bool all = m->unit == SG_ALL_UNITS;
     SG_TRY(sg_variables_create(m, sg_current_context()->device));
-    const softgpu_kernel_table_t *table = m->table[SOFTGPU_FAST];
+    const softgpu_kernel_table_t *table = m->table;
     const softgpu_kernel_t *const *rows = all ? table->kernels : table->units[m->unit].kernels;
     m->kernel_count = all ? table->kernel_count : table->units[m->unit].kernel_count;
     m->functions = calloc(m->kernel_count ? m->kernel_count : 1, sizeof *m->functions);
@@ -45,43 +47,115 @@ static CUresult fill(sg_module_t *m)
         f->module = m;
         f->param_bytes = param_bytes(rows[i]);
         atomic_store(&f->max_dynamic_shared, -1);
-        for (int mode = 0; mode < SOFTGPU_MODE_COUNT; mode++) /* those of the table's own library */
+        for (int mode = 0; mode < SOFTGPU_MODE_COUNT; mode++)
             atomic_store(&f->run[mode], rows[i]->run[mode]);
         if (m->kernels)
             m->kernels[i].function = f;
     }
-    /* A mode that was asked for must be there; what auto needs is seen when a kernel is launched. */
-    for (int mode = SOFTGPU_SIMT; mode < SOFTGPU_MODE_COUNT; mode++)
-        if (m->library && sg_mode_is((softgpu_mode_t)mode))
-            SG_TRY(sg_module_open(m, (softgpu_mode_t)mode));
     return CUDA_SUCCESS;
 }
 
 /* One library, for one of the two modes: none beside it is looked for. */
 static CUresult compile(sg_module_t *m, const char *ptx, size_t bytes)
 {
-    SG_TRY(sg_jit_open(ptx, bytes, &m->ptx_target, &m->parts, &m->library));
-    const softgpu_mode_t mode = sg_mode_is(SOFTGPU_CHECKED) ? SOFTGPU_CHECKED : SOFTGPU_SIMT;
-    m->table[SOFTGPU_FAST] = m->table[mode] = sg_library_open(m->library, false);
-    return m->table[SOFTGPU_FAST] ? CUDA_SUCCESS : CUDA_ERROR_INVALID_PTX;
+    sg_ptx_module_t *parts;
+    SG_TRY(sg_jit_open(ptx, bytes, &m->ptx_target, &parts, &m->library));
+    m->table = sg_library_open(m->library, false);
+    m->ptx = m->table ? calloc(1, sizeof *m->ptx) : NULL;
+    if (m->ptx)
+        m->ptx[0] = parts;
+    else
+        sg_ptx_free(parts);
+    return !m->table ? CUDA_ERROR_INVALID_PTX : !m->ptx ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+/* A unit's first function among the module's. */
+static uint32_t first_of(const sg_module_t *m, uint32_t unit)
+{
+    uint32_t first = 0;
+    for (uint32_t u = 0; m->unit == SG_ALL_UNITS && u < unit; u++)
+        first += m->table->units[u].kernel_count;
+    return first;
+}
+
+static uint32_t unit_of(const sg_module_t *m, CUfunction f)
+{
+    if (m->unit != SG_ALL_UNITS)
+        return m->unit;
+    uint32_t unit = 0;
+    while (first_of(m, unit + 1) <= (uint32_t)(f - m->functions))
+        unit++;
+    return unit;
+}
+
+static CUresult read_ptx(sg_module_t *m, uint32_t unit, softgpu_mode_t mode, const char *kernel)
+{
+    const char *text = m->table->units[unit].ptx;
+    if (!m->ptx && !(m->ptx = calloc(m->table->unit_count, sizeof *m->ptx)))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (m->ptx[unit])
+        return CUDA_SUCCESS;
+    if (text)
+        return sg_jit_module(text, strlen(text), &m->ptx[unit]);
+    sg_log(1, "%s has no code for %s mode: its kernel library was built without Clang (softgpu-clang++)",
+           kernel, mode == SOFTGPU_SIMT ? "SIMT" : "checked");
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static bool same_parameters(const softgpu_kernel_t *a, const softgpu_kernel_t *b)
+{
+    bool same = a->param_count == b->param_count;
+    for (uint32_t i = 0; same && i < a->param_count; i++)
+        same = a->params[i].offset_bytes == b->params[i].offset_bytes &&
+               a->params[i].size_bytes == b->params[i].size_bytes;
+    return same;
+}
+
+/* What a library has of the unit's kernels. */
+static CUresult take_kernels(sg_module_t *m, uint32_t unit, const softgpu_kernel_table_t *table,
+                             softgpu_mode_t mode)
+{
+    CUfunction all = m->functions + first_of(m, unit);
+    for (uint32_t k = 0; k < table->kernel_count; k++)
+        for (uint32_t i = 0; i < m->table->units[unit].kernel_count; i++) {
+            if (!sg_names_match(table->kernels[k]->name, all[i].kernel->name))
+                continue;
+            if (!same_parameters(table->kernels[k], all[i].kernel)) {
+                sg_log(1, "%s: g++ and Clang disagree on its parameters", all[i].kernel->name);
+                return CUDA_ERROR_NOT_SUPPORTED;
+            }
+            atomic_store(&all[i].run[mode], table->kernels[k]->run[mode]);
+        }
+    return CUDA_SUCCESS;
+}
+
+static CUresult compile_kernel(CUfunction f, softgpu_mode_t mode)
+{
+    sg_module_t *m = f->module;
+    const uint32_t unit = unit_of(m, f);
+    char *path = NULL;
+    sg_ptx_layout_t *layout = NULL;
+    SG_TRY(read_ptx(m, unit, mode, f->kernel->name));
+    if (!m->ptx_target && !(layout = sg_variables_layout(&m->table->units[unit], m->ptx[unit])))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = sg_jit_kernel(m->ptx[unit], f->kernel->name, layout, &path);
+    const softgpu_kernel_table_t *table = result ? NULL : sg_library_open(path, false);
+    if (!result && !table)
+        result = CUDA_ERROR_INVALID_PTX;
+    if (table)
+        result = sg_variables_attach(m, unit, &table);
+    if (!result)
+        result = take_kernels(m, unit, table, mode);
+    free(layout);
+    free(path);
+    return result;
 }
 
 CUresult sg_function_compile(CUfunction f, softgpu_mode_t mode)
 {
-    sg_module_t *m = f->module;
-    char *path = NULL;
     pthread_mutex_lock(&sg_libraries_lock);
-    const bool there = !m->parts || atomic_load(&f->run[mode]);
-    CUresult result = there ? CUDA_SUCCESS : sg_jit_kernel(m->parts, f->kernel->name, &path);
-    const softgpu_kernel_table_t *table = path ? sg_library_open(path, false) : NULL;
-    if (path && !table)
-        result = CUDA_ERROR_INVALID_PTX;
-    if (table)
-        result = sg_variables_attach(m, &table);
-    if (table && !result)
-        atomic_store(&f->run[mode], table->kernels[0]->run[mode]);
+    const CUresult result = atomic_load(&f->run[mode]) ? CUDA_SUCCESS : compile_kernel(f, mode);
     pthread_mutex_unlock(&sg_libraries_lock);
-    free(path);
     return result;
 }
 
@@ -102,7 +176,7 @@ static CUresult find_library(sg_module_t *m, const void *image, bool in_file)
         table = NULL;
     }
     m->unit = table && image ? sg_library_unit(table, image) : SG_ALL_UNITS;
-    m->table[SOFTGPU_FAST] = table;
+    m->table = table;
     if (table)
         return CUDA_SUCCESS;
     if (ptx)

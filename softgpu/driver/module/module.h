@@ -14,7 +14,7 @@
 #include <limits.h>
 
 #include "softgpu/driver/stream/streams.h"
-#include "softgpu/ptx/ptx.h"
+#include "softgpu/ptx/translate.h"
 
 #define SG_ALL_UNITS UINT32_MAX
 
@@ -29,8 +29,9 @@ struct sg_module {
     char *library;       /* its kernel library for fast mode; NULL: `origin` itself, which knows no modes */
     uint32_t ptx_target; /* of what it was compiled from, as in sm_80; 0: no PTX */
     uint32_t unit;
-    const softgpu_kernel_table_t *table[SOFTGPU_MODE_COUNT]; /* NULL: not opened */
-    sg_ptx_module_t *parts;    /* owns: kernels that are compiled when they are launched; NULL: none */
+    const softgpu_kernel_table_t *table;
+    sg_ptx_module_t **
+        ptx; /* owns: [table->unit_count] what kernels are compiled of when they are launched; NULL there: not read, or none */
     sg_variables_t *variables; /* owns; NULL: none */
     CUcontext ctx;             /* NULL: a library, which belongs to none */
     sg_module_t *next;
@@ -39,7 +40,7 @@ struct sg_module {
 extern pthread_mutex_t sg_libraries_lock;
 
 /* ---- module.c ---- */
-/* Makes the function's code for SIMT or checked mode from its module's parts, if that has not been done. */
+/* Makes the function's code for SIMT or checked mode of its unit's PTX, if that has not been done. NOT_SUPPORTED: there is none. */
 CUresult sg_function_compile(CUfunction f, softgpu_mode_t mode);
 
 /* ---- library.c ---- */
@@ -53,8 +54,6 @@ const softgpu_kernel_table_t *sg_library_find(const char *origin, char **path);
 void sg_library_missing(const char *origin);
 /* Whether a PTX text has all kernels of one of the library's units: else the text is of other sources. */
 bool sg_library_is_of(const softgpu_kernel_table_t *table, const char *ptx, size_t bytes);
-/* The same library for another mode, or NULL. */
-const softgpu_kernel_table_t *sg_library_for_mode(const char *path, softgpu_mode_t mode);
 /* Another instance of the library that holds the table. */
 const softgpu_kernel_table_t *sg_library_again(const softgpu_kernel_table_t *table);
 /* Which unit an image is of, by the names in it; SG_ALL_UNITS: no telling, or only one. */
@@ -76,11 +75,14 @@ char *sg_jit_read(const char *path);
 CUresult sg_jit_refuse(const char *ptx, size_t bytes);
 /* Whether it can be read and translated. */
 CUresult sg_jit_check(const char *ptx, size_t bytes);
+/* Read; the caller's. */
+CUresult sg_jit_module(const char *ptx, size_t bytes, sg_ptx_module_t **module);
 /* The kernel library made of it, whose `target` is as in sm_80, for SIMT mode, or for checked mode if all have to run in that, compiled unless it has been before: *path, the caller's. *parts, the caller's: what its kernels
  * are made of when they are launched; NULL: the library has them. What is wrong is in the log. */
 CUresult sg_jit_open(const char *ptx, size_t bytes, uint32_t *target, sg_ptx_module_t **parts, char **path);
-/* The library of one of those kernels. */
-CUresult sg_jit_kernel(const sg_ptx_module_t *parts, const char *kernel, char **path);
+/* The library of one of a module's kernels. */
+CUresult sg_jit_kernel(const sg_ptx_module_t *module, const char *kernel, const sg_ptx_layout_t *layout,
+                       char **path);
 
 /* ---- mode.c ---- */
 CUresult sg_modes_init(void); /* SOFTGPU_MODE, SOFTGPU_BLOCK, SOFTGPU_SEED */
@@ -88,16 +90,17 @@ CUresult sg_modes_init(void); /* SOFTGPU_MODE, SOFTGPU_BLOCK, SOFTGPU_SEED */
 bool sg_mode_is(softgpu_mode_t mode);
 uint64_t sg_mode_seed(void);  /* 0: threads run in order */
 uint32_t sg_mode_block(void); /* SOFTGPU_BLOCK: threads for each block of a marked kernel; 0: as launched */
-/* Opens the module's library for a mode. NOT_SUPPORTED: there is none, and the log says so. */
-CUresult sg_module_open(sg_module_t *module, softgpu_mode_t mode);
 /* In which mode the function is to run; its `run` of that mode is there. */
 CUresult sg_function_mode(CUfunction f, bool cooperative, softgpu_mode_t *mode);
 
 /* ---- variables.c ---- */
 /* Gives the module's variables device memory, initialised. No variables: success, and m->variables stays NULL. */
 CUresult sg_variables_create(sg_module_t *module, unsigned device);
-/* Lays that memory under the variables of an instance, or of another one if this one is in use: *table changes then. */
-CUresult sg_variables_attach(sg_module_t *module, const softgpu_kernel_table_t **table);
+/* Lays that memory under the variables of an instance, or of another one if this one is in use: *table changes then. The instance has those
+ * of all of the module's units, or those of this one. */
+CUresult sg_variables_attach(sg_module_t *module, uint32_t unit, const softgpu_kernel_table_t **table);
+/* Where a unit's variables lie, for its PTX; the caller's. NULL: out of memory. */
+sg_ptx_layout_t *sg_variables_layout(const softgpu_unit_t *unit, const sg_ptx_module_t *ptx);
 void sg_variables_free_locked(sg_variables_t *variables);
 bool sg_variable_find(const sg_variables_t *variables, const char *name, CUdeviceptr *address, size_t *bytes);
 /* The device address of what kernels see at `at`, in an instance's pages; 0: not there. */

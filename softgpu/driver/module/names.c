@@ -2,6 +2,7 @@
  * depends on how the file was compiled:
  *     _ZN35_GLOBAL__N__c2de202b_4_a_cu_counter4anonEPi          (anonymous namespace)::anon(int *)
  *     _ZN33_INTERNAL_c2de202b_4_a_cu_counter35_GLOBAL__N__c2de202b_4_a_cu_counter7anonvarE
+ * Clang, and g++, mark it by an L instead, which nvcc leaves out: _ZL4kernPi, _ZN5spaceL4kernEPi; a variable is _ZL3var, of nvcc var.
  */
 #include "softgpu/driver/module/module.h"
 
@@ -24,6 +25,27 @@ static size_t length_before(const char *name, const char *at, size_t *digits)
     return 0;
 }
 
+static bool is_local_mark(const char *at)
+{
+    return at[0] == 'L' && at[1] >= '1' && at[1] <= '9';
+}
+
+/* "_Z3var": the name alone. */
+static void drop_mangling_of_variable(char *name)
+{
+    char *end;
+    const size_t length = strncmp(name, "_Z", 2) ? 0 : strtoul(name + 2, &end, 10);
+    if (length && strlen(end) == length)
+        memmove(name, end, length + 1);
+}
+
+static bool is_plain(const char *name)
+{
+    while (*name && !is_local_mark(name))
+        name++;
+    return !*name;
+}
+
 void sg_name_plain(const char *name, char *out, size_t bytes)
 {
     static const char *const marks[] = {"_INTERNAL_", "_GLOBAL__N__"}, *const instead[] = {"",
@@ -43,10 +65,13 @@ void sg_name_plain(const char *name, char *out, size_t bytes)
             at += length;
             replaced = true;
         }
-        if (!replaced)
+        if (!replaced && is_local_mark(at))
+            at++;
+        else if (!replaced)
             out[used++] = *at++;
     }
     out[used] = 0;
+    drop_mangling_of_variable(out);
 }
 
 bool sg_names_match(const char *a, const char *b)
@@ -54,7 +79,7 @@ bool sg_names_match(const char *a, const char *b)
     char plain_a[2048], plain_b[2048];
     if (!strcmp(a, b))
         return true;
-    if (!strstr(a, "_INTERNAL_") && !strstr(a, "_GLOBAL__N_"))
+    if (!strstr(a, "_GLOBAL__N_") && !strstr(a, "_INTERNAL_") && is_plain(a) && is_plain(b))
         return false;
     sg_name_plain(a, plain_a, sizeof plain_a);
     sg_name_plain(b, plain_b, sizeof plain_b);

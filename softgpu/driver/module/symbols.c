@@ -1,5 +1,5 @@
 /* symbols.c: where the shared variables of a kernel library are, from its symbol table: checked mode wants their bounds and
- * their names. A symbol without a size is dynamic shared memory (KernelTable.cmake). */
+ * their names. A symbol without a size is dynamic shared memory (translate.c of softgpu/ptx). */
 #include "softgpu/driver/module/module.h"
 #include "softgpu/driver/simt/shadow.h"
 
@@ -23,16 +23,16 @@ static int by_offset(const void *a, const void *b)
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-/* "_ZZ7reverseE1s" says where it is; the variable's own name is what follows the last E: "s". */
+/* "_ZZ7reverseE1s" says where it is; the variable's own name is what follows the last E: "s". A dot and a number behind it are the
+ * translator's. */
 static char *short_name(const char *mangled)
 {
     const char *e = strncmp(mangled, "_ZZ", 3) ? NULL : strrchr(mangled, 'E');
-    if (!e || !e[1])
-        return strdup(mangled);
-    e++;
+    e = e ? e + 1 : mangled;
     while (*e >= '0' && *e <= '9')
         e++;
-    return strdup(*e ? e : mangled);
+    e = *e && *e != '.' ? e : mangled;
+    return strndup(e, strcspn(e, "."));
 }
 
 static void take_symbol(sg_symbols_t *s, const ElfW(Sym) * symbol, const char *name)

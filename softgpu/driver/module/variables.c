@@ -2,15 +2,15 @@
  *
  * A module's variables have device memory like any other allocation, at a device address, which is what cuModuleGetGlobal
  * gives. Kernels, however, were compiled with the variables of their own library, whose linker script has put those into
- * pages of their own (softgpu_unit_t). The same memory is mapped there, over the library's pages, in the library of
- * each mode that is opened. So a kernel that takes a variable's address gets another one than the host does; both lead to the
- * same bytes.
+ * pages of their own (softgpu_unit_t). The same memory is mapped there, over the library's pages, and over those of each library that
+ * PTX is compiled to, which are laid out alike. So a kernel that takes a variable's address gets another one than the host does; both
+ * lead to the same bytes. A variable that only PTX has (a text, a function's static one) is its library's own.
  *
  * Modules of a context share chunks, page by page. No document says how a driver does that, but it does: a program whose thousands of
  * kernels are all loaded takes some hundred MiB, the context among them (PyTorch's, 667 MB: pytorch/pytorch 86509).
  *
- * Nothing else may be in those pages, and the variables must lie at the same offsets in the libraries of all modes (each
- * is aligned to 256 bytes by the script): that is checked, and where it does not hold loading fails.
+ * Nothing else may be in those pages, and the variables must lie at the same offsets in all of these libraries: that is checked, and
+ * where it does not hold loading fails.
  */
 #include "softgpu/driver/module/module.h"
 #include "softgpu/driver/simt/shadow.h"
@@ -184,7 +184,7 @@ static CUdeviceptr base_of(const sg_variables_t *v)
 
 CUresult sg_variables_create(sg_module_t *m, unsigned device)
 {
-    const softgpu_kernel_table_t *t = m->table[SOFTGPU_FAST];
+    const softgpu_kernel_table_t *t = m->table;
     uint32_t variables = 0, pieces = 0;
     for (uint32_t u = 0; u < t->unit_count; u++)
         if (has_unit(m, t, u)) {
@@ -205,7 +205,7 @@ CUresult sg_variables_create(sg_module_t *m, unsigned device)
     SG_TRY(take_memory(v, m->ctx, device));
     for (uint32_t i = 0; i < v->count; i++)
         sg_live_add_valid(base_of(v) + v->variables[i].offset, v->variables[i].bytes);
-    SG_TRY(sg_variables_attach(m, &m->table[SOFTGPU_FAST]));
+    SG_TRY(sg_variables_attach(m, SG_ALL_UNITS, &m->table));
     for (const attachment_t *a = v->attachments; a; a = a->next)
         if (!sg_phys_write(v->segment->handle, v->offset + a->offset, a->image, a->bytes))
             return CUDA_ERROR_OUT_OF_MEMORY;
@@ -214,36 +214,49 @@ CUresult sg_variables_create(sg_module_t *m, unsigned device)
 
 /* ---- instances ---- */
 
-static bool in_use(const sg_variables_t *v, const softgpu_kernel_table_t *t)
+/* The piece's unit in a table of all units, or of that `unit` alone; NULL: it has none of it. */
+static const softgpu_unit_t *unit_in(const softgpu_kernel_table_t *t, uint32_t unit, const piece_t *piece)
+{
+    const uint32_t at = unit == SG_ALL_UNITS ? piece->unit : 0;
+    const bool there = (unit == SG_ALL_UNITS || unit == piece->unit) && at < t->unit_count;
+    return there && t->units[at].end > t->units[at].begin ? &t->units[at] : NULL;
+}
+
+static bool in_use(const sg_variables_t *v, uint32_t unit, const softgpu_kernel_table_t *t)
 {
     bool found = false;
     sg_lock();
     for (const attachment_t *a = attached; a; a = a->next_of_all)
-        for (uint32_t i = 0; i < v->piece_count; i++)
-            found = found || a->at == t->units[v->pieces[i].unit].begin;
+        for (uint32_t i = 0; i < v->piece_count; i++) {
+            const softgpu_unit_t *of = unit_in(t, unit, &v->pieces[i]);
+            found = found || (of && a->at == of->begin);
+        }
     sg_unlock();
     return found;
 }
 
-/* The same variables at the same offsets as where the device memory was laid out? */
-static bool fits(const sg_module_t *m, const softgpu_kernel_table_t *t)
+static bool is_at(const sg_variables_t *v, size_t offset, const softgpu_variable_t *variable)
 {
-    const sg_variables_t *v = m->variables;
-    uint32_t n = 0;
+    for (uint32_t i = 0; i < v->count; i++)
+        if (v->variables[i].offset == offset)
+            return v->variables[i].bytes == variable->bytes &&
+                   sg_names_match(v->variables[i].name, variable->name);
+    return false;
+}
+
+/* The same variables at the same offsets as where the device memory was laid out? */
+static bool fits(const sg_variables_t *v, uint32_t unit, const softgpu_kernel_table_t *t)
+{
     for (uint32_t i = 0; i < v->piece_count; i++) {
-        if (v->pieces[i].unit >= t->unit_count)
+        const softgpu_unit_t *of = unit_in(t, unit, &v->pieces[i]);
+        if (of && (size_t)(of->end - of->begin) != v->pieces[i].bytes)
             return false;
-        const softgpu_unit_t *unit = &t->units[v->pieces[i].unit];
-        if ((size_t)(unit->end - unit->begin) != v->pieces[i].bytes || n + unit->variable_count > v->count)
-            return false;
-        for (uint32_t k = 0; k < unit->variable_count; k++, n++)
-            if (strcmp(unit->variables[k].name, v->variables[n].name) != 0 ||
-                (size_t)((char *)unit->variables[k].storage - unit->begin) + v->pieces[i].offset !=
-                    v->variables[n].offset ||
-                unit->variables[k].bytes != v->variables[n].bytes)
+        for (uint32_t k = 0; of && k < of->variable_count; k++)
+            if (!is_at(v, v->pieces[i].offset + (size_t)((char *)of->variables[k].storage - of->begin),
+                       &of->variables[k]))
                 return false;
     }
-    return n == v->count;
+    return true;
 }
 
 static CUresult attach_piece(sg_variables_t *v, const piece_t *piece, const softgpu_unit_t *unit)
@@ -273,24 +286,45 @@ static CUresult attach_piece(sg_variables_t *v, const piece_t *piece, const soft
     return result;
 }
 
-CUresult sg_variables_attach(sg_module_t *m, const softgpu_kernel_table_t **table)
+CUresult sg_variables_attach(sg_module_t *m, uint32_t unit, const softgpu_kernel_table_t **table)
 {
     sg_variables_t *v = m->variables;
     if (!v)
         return CUDA_SUCCESS;
-    if (in_use(v, *table)) {
+    if (in_use(v, unit, *table)) {
         const softgpu_kernel_table_t *again = sg_library_again(*table);
         if (!again)
             return CUDA_ERROR_OUT_OF_MEMORY;
         *table = again;
     }
-    if (!fits(m, *table)) {
+    if (!fits(v, unit, *table)) {
         sg_log(1, "%s: its variables lie differently in its kernel libraries; rebuild them", m->origin);
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    for (uint32_t i = 0; i < v->piece_count; i++)
-        SG_TRY(attach_piece(v, &v->pieces[i], &(*table)->units[v->pieces[i].unit]));
+    for (uint32_t i = 0; i < v->piece_count; i++) {
+        const softgpu_unit_t *of = unit_in(*table, unit, &v->pieces[i]);
+        if (of)
+            SG_TRY(attach_piece(v, &v->pieces[i], of));
+    }
     return CUDA_SUCCESS;
+}
+
+sg_ptx_layout_t *sg_variables_layout(const softgpu_unit_t *unit, const sg_ptx_module_t *ptx)
+{
+    sg_ptx_layout_t *layout = calloc(1, sizeof *layout + unit->variable_count * sizeof *layout->at);
+    if (!layout)
+        return NULL;
+    layout->bytes = (size_t)(unit->end - unit->begin);
+    for (uint32_t i = 0; i < unit->variable_count; i++) /* by offset, as the linker's script has them */
+        for (uint32_t k = 0; k < ptx->variable_count; k++) {
+            if (!sg_names_match(ptx->variables[k]->name, unit->variables[i].name))
+                continue;
+            layout->at[layout->count].variable = ptx->variables[k];
+            layout->at[layout->count++].offset_bytes =
+                (size_t)((char *)unit->variables[i].storage - unit->begin);
+            break;
+        }
+    return layout;
 }
 
 /* The library as it was loaded: it may be used again. */

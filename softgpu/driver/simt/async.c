@@ -48,8 +48,8 @@ void sg_async_wait(uint32_t pending)
         }
         sg_run.lane = a->lane;
         sg_run.place = a->place;
-        sg_check_access(a->from, a->from_bytes, SOFTGPU_READ, NULL);
-        sg_check_access(a->to, a->bytes, SOFTGPU_WRITE, NULL);
+        sg_check_access(a->from, a->from_bytes, SOFTGPU_READ);
+        sg_check_access(a->to, a->bytes, SOFTGPU_WRITE);
         memcpy(a->to, a->from, a->from_bytes);
         memset((char *)a->to + a->from_bytes, 0, a->bytes - a->from_bytes);
     }

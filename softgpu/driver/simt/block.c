@@ -1,4 +1,4 @@
-/* block.c: a block of SIMT mode from its first thread to its last, and its barriers; see simt.h. */
+/* block.c: a block of SIMT mode from its first warp to its last, and its barrier; see simt.h. */
 #include "softgpu/driver/module/module.h"
 #include "softgpu/driver/rules.h"
 #include "softgpu/driver/simt/shadow.h"
@@ -13,22 +13,6 @@
 _Thread_local sg_run_t sg_run SG_FAST_TLS;
 
 /* ---- which fiber runs ---- */
-
-void sg_fiber_ready(sg_block_t *b, sg_fiber_t *f)
-{
-    const uint32_t warp = f->index / SG_WARP;
-    f->wait = SG_RUNS;
-    b->ready[warp] |= 1u << f->index % SG_WARP;
-    b->ready_warps |= 1u << warp;
-}
-
-static void not_ready(sg_block_t *b, const sg_fiber_t *f)
-{
-    const uint32_t warp = f->index / SG_WARP;
-    b->ready[warp] &= ~(1u << f->index % SG_WARP);
-    if (!b->ready[warp])
-        b->ready_warps &= ~(1u << warp);
-}
 
 static uint64_t draw(uint64_t *state)
 {
@@ -47,32 +31,15 @@ static uint32_t nth_bit(uint32_t bits, uint32_t n)
     return (uint32_t)__builtin_ctz(bits);
 }
 
-static uint32_t random_bit(sg_block_t *b, uint32_t bits)
-{
-    return nth_bit(bits, (uint32_t)(draw(&b->random) % (uint32_t)__builtin_popcount(bits)));
-}
-
-/* The next one in a circle after the one that ran last, or any. NULL: nobody can run. */
+/* The next one in a circle after the one that ran last, or any. NULL: none can run. */
 static sg_fiber_t *pick(sg_block_t *b)
 {
-    if (!b->ready_warps)
+    if (!b->ready)
         return NULL;
-    uint32_t warp, lane;
-    if (b->random) {
-        warp = random_bit(b, b->ready_warps);
-        lane = random_bit(b, b->ready[warp]);
-    } else {
-        const uint32_t at = b->cursor + 1;
-        warp = at / SG_WARP % SG_WARP;
-        uint32_t lanes = b->ready[warp] & (~0u << at % SG_WARP);
-        if (!lanes) {
-            const uint32_t later = warp == 31 ? 0 : b->ready_warps & (~0u << (warp + 1));
-            warp = (uint32_t)__builtin_ctz(later ? later : b->ready_warps);
-            lanes = b->ready[warp];
-        }
-        lane = (uint32_t)__builtin_ctz(lanes);
-    }
-    return sg_fiber_of(b, warp, lane);
+    const uint32_t later = b->cursor + 1 < SG_MAX_WARPS ? b->ready & ~0u << (b->cursor + 1) : 0;
+    return &b->fibers[b->random ? nth_bit(b->ready, (uint32_t)(draw(&b->random) %
+                                                               (uint32_t)__builtin_popcount(b->ready)))
+                                : (uint32_t)__builtin_ctz(later ? later : b->ready)];
 }
 
 static void resume(sg_context_t *from, sg_fiber_t *f)
@@ -96,24 +63,12 @@ static void leave(sg_fiber_t *self)
     if (sg_run.checked)
         sg_check_settle();
     sg_fiber_t *next = pick(b);
-    if (!next && sg_warp_let_go(b))
-        next = pick(b);
     if (next == self)
         return;
     if (next)
         resume(&self->context, next);
     else
         to_worker(self); /* the block is done, stuck, or waits for other blocks */
-}
-
-void sg_fiber_wait(sg_wait_t what, softgpu_place_t place)
-{
-    sg_fiber_t *self = sg_run.fiber;
-    self->wait = what;
-    self->place = place;
-    sg_run.block->pauses = 0;
-    not_ready(sg_run.block, self);
-    leave(self);
 }
 
 static void pause_fiber(void)
@@ -138,7 +93,7 @@ uint32_t sg_run_threads(void)
 
 uint32_t sg_run_thread(void)
 {
-    return sg_run.warps ? sg_run.fiber->index * SG_WARP + sg_run.lane : sg_run.fiber->index;
+    return sg_run.fiber->index * SG_WARP + sg_run.lane;
 }
 
 /* ---- failing ---- */
@@ -154,11 +109,8 @@ static void describe(char *out, size_t bytes, const sg_block_t *b, const sg_fibe
                        (unsigned)(n / g[0] % g[1]), (unsigned)(n / g[0] / g[1]));
     if (!f || (size_t)at >= bytes)
         return;
-    const uint32_t *dim = sg_run.launch_copy.block, i = f == sg_run.fiber ? sg_run_thread() : 0;
-    if (!sg_run.warps)
-        snprintf(out + at, bytes - (size_t)at, ", thread (%u,%u,%u)", f->thread.thread[0],
-                 f->thread.thread[1], f->thread.thread[2]);
-    else if (sg_run.checked)
+    const uint32_t *dim = sg_run.launch_copy.block, i = sg_run_thread();
+    if (sg_run.lane < SG_WARP)
         snprintf(out + at, bytes - (size_t)at, ", thread (%u,%u,%u)", i % dim[0], i / dim[0] % dim[1],
                  i / dim[0] / dim[1]);
     else
@@ -192,7 +144,7 @@ void sg_run_fail(CUresult error, softgpu_place_t place, const char *format, ...)
 static void free_all(void)
 {
     for (uint64_t i = 0; sg_run.all && i < sg_run.blocks; i++) {
-        for (uint32_t t = 0; sg_run.all[i].fibers && t < sg_run.all[i].threads; t++)
+        for (uint32_t t = 0; sg_run.all[i].fibers && t < sg_run.all[i].warps; t++)
             free(sg_run.all[i].fibers[t].async);
         free(sg_run.all[i].fibers);
         free(sg_run.all[i].shared);
@@ -214,54 +166,45 @@ static bool same_place(softgpu_place_t a, softgpu_place_t b)
     return a.line == b.line && (a.file == b.file || !strcmp(a.file, b.file));
 }
 
-/* All that are alive have come: results, and on they go. */
+/* All that are alive have come: on they go. */
 static void open_barrier(sg_block_t *b)
 {
     const sg_fiber_t *first = NULL;
-    int count = 0;
-    for (uint32_t i = 0; i < b->threads; i++) {
+    for (uint32_t i = 0; i < b->warps; i++) {
         sg_fiber_t *f = &b->fibers[i];
         if (f->wait != SG_BARRIER)
             continue;
         if (!first)
             first = f;
-        else if ((!same_place(first->place, f->place) || first->barrier != f->barrier) &&
-                 sg_rule_on(SG_RULE_BARRIER)) {
+        else if (!same_place(first->place, f->place) && sg_rule_on(SG_RULE_BARRIER))
             sg_run_fail(CUDA_ERROR_LAUNCH_FAILED, f->place,
-                        "rule divergent-barrier: thread %u is in this barrier, thread %u in the one at %s:%u",
+                        "rule divergent-barrier: warp %u is in this barrier, warp %u in the one at %s:%u",
                         f->index, first->index, first->place.file, first->place.line);
-        }
-        count += f->predicate != 0;
-        sg_fiber_ready(b, f);
+        f->wait = SG_RUNS;
+        b->ready |= 1u << i;
     }
-    b->barrier_result = !first                                 ? 0
-                        : first->barrier == SOFTGPU_SYNC_COUNT ? count
-                        : first->barrier == SOFTGPU_SYNC_AND   ? count == (int)b->at_barrier
-                                                               : count > 0;
     b->at_barrier = 0;
     sg_check_barrier(b);
 }
 
-static int barrier(softgpu_barrier_t kind, int predicate, softgpu_place_t place)
+static void barrier(softgpu_place_t place)
 {
     sg_block_t *b = sg_run.block;
     sg_fiber_t *self = sg_run.fiber;
     if (sg_run.checked)
         sg_check_settle();
-    self->barrier = kind;
-    self->predicate = predicate;
-    if (++b->at_barrier < b->alive) {
-        sg_fiber_wait(SG_BARRIER, place);
-    } else {
-        self->wait = SG_BARRIER;
-        self->place = place;
-        b->pauses = 0;
+    self->wait = SG_BARRIER;
+    self->place = place;
+    b->pauses = 0;
+    if (++b->at_barrier == b->alive) {
         open_barrier(b);
+        return;
     }
-    return b->barrier_result;
+    b->ready &= ~(1u << self->index);
+    leave(self);
 }
 
-/* ---- a thread's life ---- */
+/* ---- a warp's life ---- */
 
 static void thread_main(void)
 {
@@ -269,13 +212,10 @@ static void thread_main(void)
 
     sg_block_t *b = sg_run.block;
     sg_fiber_t *self = sg_run.fiber;
-    const uint32_t warp = self->index / SG_WARP;
     b->alive--;
-    b->lives[warp] &= ~(1u << self->index % SG_WARP);
     self->async_count = 0; /* never waited for: never there */
     self->wait = SG_EXITED;
-    not_ready(b, self);
-    sg_warp_exited(b, warp);
+    b->ready &= ~(1u << self->index);
     if (b->at_barrier && b->at_barrier == b->alive)
         open_barrier(b);
     leave(self);
@@ -291,19 +231,22 @@ static uint64_t mix(uint64_t a, uint64_t b)
     return z ? z : 1;
 }
 
-/* Fills the threads of a block in; `stacks`: the first of its stacks. */
+/* Fills the warps of a block in; `stacks`: the first of its stacks. */
 static bool begin_block(sg_block_t *b, uint64_t number, uint32_t stacks)
 {
     const softgpu_launch_t *l = sg_run.launch;
     sg_fiber_t *fibers = b->fibers;
-    const uint32_t threads = l->block[0] * l->block[1] * l->block[2];
+    const uint32_t warps = l->block[0];
     char *shared = b->shared;
-    *b = (sg_block_t){
-        .number = number, .threads = threads, .alive = threads, .fibers = fibers, .shared = shared};
-    b->warps = (threads + SG_WARP - 1) / SG_WARP;
-    b->cursor = SG_MAX_THREADS - 1;
-    b->random = sg_mode_seed() ? mix(sg_mode_seed(), number) : 0;
-    for (uint32_t i = 0; i < threads; i++) {
+    *b = (sg_block_t){.number = number,
+                      .warps = warps,
+                      .alive = warps,
+                      .ready = ~0u >> (SG_MAX_WARPS - warps),
+                      .cursor = SG_MAX_WARPS - 1,
+                      .random = sg_mode_seed() ? mix(sg_mode_seed(), number) : 0,
+                      .fibers = fibers,
+                      .shared = shared};
+    for (uint32_t i = 0; i < warps; i++) {
         sg_fiber_t *f = &fibers[i];
         sg_async_t *async = f->async;
         const uint32_t capacity = f->async_capacity;
@@ -315,27 +258,22 @@ static bool begin_block(sg_block_t *b, uint64_t number, uint32_t stacks)
         f->async_capacity = capacity;
         f->index = i;
         f->stack = stack;
-        f->thread = (softgpu_thread_t){
-            .thread = {i % l->block[0], i / l->block[0] % l->block[1], i / l->block[0] / l->block[1]},
-            .block = {(uint32_t)(number % l->grid[0]), (uint32_t)(number / l->grid[0] % l->grid[1]),
-                      (uint32_t)(number / l->grid[0] / l->grid[1])},
-            .block_dim = {l->block[0], l->block[1], l->block[2]},
-            .grid = {l->grid[0], l->grid[1], l->grid[2]},
-            .lane = i % SG_WARP};
+        f->thread = (softgpu_thread_t){.thread = {i},
+                                       .block = {(uint32_t)(number % l->grid[0]),
+                                                 (uint32_t)(number / l->grid[0] % l->grid[1]),
+                                                 (uint32_t)(number / l->grid[0] / l->grid[1])},
+                                       .block_dim = {l->block[0], l->block[1], l->block[2]},
+                                       .grid = {l->grid[0], l->grid[1], l->grid[2]}};
         sg_context_make(&f->context, f->stack, SG_FIBER_STACK_BYTES, thread_main);
-        b->lives[i / SG_WARP] |= 1u << i % SG_WARP;
-        sg_fiber_ready(b, f);
     }
     return true;
 }
 
-/* Until the block is done, or nobody in it can run. */
+/* Until the block is done, or none of its warps can run. */
 static void go_on(sg_block_t *b)
 {
     sg_run.block = b;
     sg_fiber_t *f = pick(b);
-    if (!f && sg_warp_let_go(b))
-        f = pick(b);
     if (f)
         resume(&sg_run.worker, f);
     sg_run.fiber = NULL;
@@ -343,28 +281,30 @@ static void go_on(sg_block_t *b)
 
 static void stuck(const sg_block_t *b)
 {
-    char why[512];
-    if (sg_run.failed)
-        return;
-    sg_block_explain(b, why, sizeof why);
-    sg_run_fail(CUDA_ERROR_LAUNCH_FAILED, (softgpu_place_t){NULL, 0}, "no thread can go on: %s", why);
+    const sg_fiber_t *f = b->fibers;
+    while (f->wait == SG_EXITED)
+        f++;
+    if (!sg_run.failed)
+        sg_run_fail(CUDA_ERROR_LAUNCH_FAILED, f->place,
+                    "no warp can go on: %u have exited, %u wait in a barrier, warp %u in the one",
+                    b->warps - b->alive, b->at_barrier, f->index);
 }
 
-static sg_fiber_t *new_fibers(uint32_t threads)
+static sg_fiber_t *new_fibers(uint32_t warps)
 {
-    return calloc(threads, sizeof(sg_fiber_t));
+    return calloc(warps, sizeof(sg_fiber_t));
 }
 
 static void out_of_memory(void)
 {
-    sg_run_fail(CUDA_ERROR_OUT_OF_MEMORY, (softgpu_place_t){NULL, 0}, "no memory for the threads of a block");
+    sg_run_fail(CUDA_ERROR_OUT_OF_MEMORY, (softgpu_place_t){NULL, 0}, "no memory for the warps of a block");
 }
 
 static void run_one_by_one(uint64_t first, uint64_t count)
 {
     static _Thread_local sg_block_t *own; /* kept for ever */
     sg_block_t *block = own;
-    if (!block && (block = calloc(1, sizeof *block)) && !(block->fibers = new_fibers(SG_MAX_THREADS))) {
+    if (!block && (block = calloc(1, sizeof *block)) && !(block->fibers = new_fibers(SG_MAX_WARPS))) {
         free(block);
         block = NULL;
     }
@@ -431,52 +371,14 @@ static void swap_shared(char *area, size_t bytes, sg_block_t *from, const sg_blo
     *sg_run.entry->launch = sg_run.launch;
 }
 
-/* Every thread of the grid waits for the others. */
-static bool open_grid_barrier(void)
-{
-    uint64_t waiting = 0, alive = 0, threads = 0;
-    for (uint64_t i = 0; i < sg_run.blocks; i++) {
-        waiting += sg_run.all[i].at_grid;
-        alive += sg_run.all[i].alive;
-        threads += sg_run.all[i].threads;
-    }
-    if (!waiting || waiting < alive)
-        return false;
-    if (alive < threads) {
-        sg_run_fail(CUDA_ERROR_LAUNCH_FAILED, (softgpu_place_t){NULL, 0},
-                    "%llu threads wait in a barrier of the grid, the others have exited",
-                    (unsigned long long)waiting);
-        return false;
-    }
-    for (uint64_t i = 0; i < sg_run.blocks; i++) {
-        sg_block_t *b = &sg_run.all[i];
-        for (uint32_t t = 0; t < b->threads; t++)
-            if (b->fibers[t].wait == SG_GRID)
-                sg_fiber_ready(b, &b->fibers[t]);
-        b->at_grid = 0;
-        sg_check_barrier(b);
-    }
-    return true;
-}
-
-static void grid_barrier(softgpu_place_t place)
-{
-    if (!sg_run.all)
-        sg_run_fail(CUDA_ERROR_LAUNCH_FAILED, place,
-                    "a barrier of the grid in a launch that is not cooperative");
-    sg_run.block->at_grid++;
-    sg_fiber_wait(SG_GRID, place);
-}
-
 static bool prepare_all(size_t shared_bytes)
 {
-    const softgpu_launch_t *l = sg_run.launch;
-    const uint32_t threads = l->block[0] * l->block[1] * l->block[2], stacks = SG_ROUND_UP(threads, SG_WARP);
+    const uint32_t warps = sg_run.launch->block[0];
     for (uint64_t i = 0; i < sg_run.blocks; i++) {
         sg_block_t *b = &sg_run.all[i];
-        b->fibers = new_fibers(threads);
+        b->fibers = new_fibers(warps);
         b->shared = calloc(shared_bytes ? shared_bytes : 1, 1);
-        if (!b->fibers || !b->shared || !begin_block(b, i, (uint32_t)i * stacks))
+        if (!b->fibers || !b->shared || !begin_block(b, i, (uint32_t)i * warps))
             return false;
     }
     return true;
@@ -501,14 +403,13 @@ static void take_turns(void)
         moved = false;
         for (uint64_t i = 0; i < sg_run.blocks && !sg_run.failed; i++) {
             sg_block_t *b = &sg_run.all[i];
-            if (!b->ready_warps)
+            if (!b->ready)
                 continue;
             swap_shared(area, bytes, inside, b);
             inside = b;
             go_on(b);
             moved = true;
         }
-        moved = moved || open_grid_barrier();
     }
     for (uint64_t i = 0; i < sg_run.blocks && !sg_run.failed; i++) {
         sg_run.block = &sg_run.all[i];
@@ -521,9 +422,10 @@ static void take_turns(void)
 
 /* ---- services ---- */
 
-static void run_blocks(const softgpu_launch_t *launch, uint64_t first, uint64_t count,
-                       const softgpu_entry_t *entry)
+static void run_warps(const softgpu_launch_t *launch, uint64_t first, uint64_t count,
+                      const softgpu_entry_t *entry)
 {
+    sg_coroutines_begin();
     sg_run.launch = launch;
     sg_run.entry = entry;
     *entry->launch = launch;
@@ -538,24 +440,13 @@ static void run_blocks(const softgpu_launch_t *launch, uint64_t first, uint64_t 
     sg_run.launch = NULL;
 }
 
-static void run_warps(const softgpu_launch_t *launch, uint64_t first, uint64_t count,
-                      const softgpu_entry_t *entry)
-{
-    sg_run.warps = true;
-    sg_coroutines_begin();
-    run_blocks(launch, first, count, entry);
-}
-
 static void fail(int error, const char *why, softgpu_place_t place)
 {
     sg_run_fail((CUresult)error, place, "%s", why);
 }
 
-const softgpu_services_t sg_services = {.run_blocks = run_blocks,
+const softgpu_services_t sg_services = {.run_warps = run_warps,
                                         .barrier = barrier,
-                                        .grid_barrier = grid_barrier,
-                                        .collect = sg_warp_collect,
-                                        .active = sg_warp_active,
                                         .pause = pause_fiber,
                                         .copy_async = sg_async_copy,
                                         .commit_async = sg_async_commit,
@@ -568,7 +459,6 @@ const softgpu_services_t sg_services = {.run_blocks = run_blocks,
                                         .yield = sg_coroutine_yield,
                                         .end = sg_coroutine_end,
                                         .is_stack = sg_coroutine_is_stack,
-                                        .run_warps = run_warps,
                                         .lane = sg_check_lane,
                                         .met = sg_check_met,
                                         .order = sg_check_order};

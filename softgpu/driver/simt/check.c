@@ -45,41 +45,16 @@ void sg_check_begin(const sg_op_t *op)
 
 /* ---- reports ---- */
 
-/* "kernels.cu:27" by addr2line, if it is there; else where in the library. */
-static void describe_place(const void *pc, char *out, size_t bytes)
+void sg_check_report(int rule, CUresult error, const char *format, ...)
 {
-    Dl_info where;
-    char command[1200];
-    *out = 0;
-    if (!pc || !dladdr(pc, &where) || strchr(where.dli_fname, '\''))
-        return;
-    const size_t offset = (size_t)((const char *)pc - (const char *)where.dli_fbase);
-    snprintf(out, bytes, ", at %s+0x%zx", where.dli_fname, offset);
-    snprintf(command, sizeof command, "LD_PRELOAD= addr2line -e '%s' 0x%zx 2>/dev/null", where.dli_fname,
-             offset - 1);
-    FILE *pipe = popen(command, "re");
-    char line[512];
-    if (!pipe)
-        return;
-    if (fgets(line, sizeof line, pipe) && strncmp(line, "??", 2)) {
-        line[strcspn(line, "\n ")] = 0;
-        snprintf(out, bytes, ", at %s", line);
-    }
-    pclose(pipe);
-}
-
-void sg_check_report(int rule, CUresult error, const void *pc, const char *format, ...)
-{
-    char text[400], place[600];
+    char text[400];
     if (!sg_rule_on((sg_rule_t)rule))
         return;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    describe_place(pc, place, sizeof place);
-    sg_run_fail(error, pc ? (softgpu_place_t){NULL, 0} : sg_run.place, "rule %s: %s%s",
-                sg_rule_name((sg_rule_t)rule), text, place);
+    sg_run_fail(error, sg_run.place, "rule %s: %s", sg_rule_name((sg_rule_t)rule), text);
 }
 
 void sg_check_lane(uint32_t lane, softgpu_place_t place)
@@ -170,8 +145,7 @@ static bool of_another_kernel(struct sg_check *c, const sg_shared_symbol_t *s)
     return *known;
 }
 
-static void check_shared(struct sg_check *c, const char *at, size_t bytes, softgpu_access_t how,
-                         const void *pc)
+static void check_shared(struct sg_check *c, const char *at, size_t bytes, softgpu_access_t how)
 {
     const size_t offset = (size_t)(at - c->area);
     if (!c->symbols)
@@ -179,26 +153,26 @@ static void check_shared(struct sg_check *c, const char *at, size_t bytes, softg
     if (c->symbols->dynamic != SIZE_MAX && offset - c->symbols->dynamic < SOFTGPU_DYNAMIC_SHARED_BYTES) {
         const size_t inside = offset - c->symbols->dynamic, size = sg_run.launch->dynamic_shared_bytes;
         if (inside + bytes > size) {
-            sg_check_report(SG_RULE_BOUNDS, CUDA_ERROR_ILLEGAL_ADDRESS, pc,
+            sg_check_report(SG_RULE_BOUNDS, CUDA_ERROR_ILLEGAL_ADDRESS,
                             "%s %zu bytes at offset %zu of dynamic shared memory, of which there are %zu",
                             verb(how), bytes, inside, size);
             return;
         }
-        sg_check_shared(offset, bytes, how, at, pc, "memory");
+        sg_check_shared(offset, bytes, how, at, "memory");
         return;
     }
     const sg_shared_symbol_t *s = find_shared(c, offset);
     while (s && s != c->last_shared && of_another_kernel(c, s))
         s = s > c->symbols->shared ? s - 1 : NULL;
     if (!s || offset + bytes > s->offset + s->bytes) {
-        sg_check_report(SG_RULE_BOUNDS, CUDA_ERROR_ILLEGAL_ADDRESS, pc,
+        sg_check_report(SG_RULE_BOUNDS, CUDA_ERROR_ILLEGAL_ADDRESS,
                         "%s %zu bytes at %p, at offset %zu of shared %s, which has %zu", verb(how), bytes,
                         (const void *)at, s ? offset - s->offset : offset, s ? s->name : "memory",
                         s ? s->bytes : 0);
         return;
     }
     c->last_shared = s;
-    sg_check_shared(offset, bytes, how, at, pc, s->name);
+    sg_check_shared(offset, bytes, how, at, s->name);
 }
 
 /* ---- everything else ---- */
@@ -222,11 +196,14 @@ static bool is_host_memory(struct sg_check *c, const void *at, size_t bytes)
     return allowed;
 }
 
-/* Of the running block, but another thread's? */
-static const sg_fiber_t *whose_stack(const char *at)
+/* Of which thread of the running block it is a local variable; NULL: of none. */
+static const sg_fiber_t *whose_memory(const char *at)
 {
     const sg_block_t *b = sg_run.block;
-    for (uint32_t i = 0; i < b->threads; i++)
+    const sg_fiber_t *owner = sg_coroutine_owner(at);
+    if (owner)
+        return owner;
+    for (uint32_t i = 0; i < b->warps; i++)
         if ((size_t)(at - b->fibers[i].stack) < SG_FIBER_STACK_BYTES)
             return &b->fibers[i];
     return NULL;
@@ -234,10 +211,10 @@ static const sg_fiber_t *whose_stack(const char *at)
 
 /* `address`: the device's, where it differs from what the kernel uses. */
 static void report_nowhere(struct sg_check *c, const char *at, CUdeviceptr address, size_t bytes,
-                           softgpu_access_t how, const void *pc)
+                           softgpu_access_t how)
 {
     char what[200] = "no buffer is near";
-    const sg_fiber_t *f = whose_stack(at);
+    const sg_fiber_t *f = whose_memory(at);
     CUdeviceptr base;
     size_t size;
     const sg_live_list_t *live = c->watch->live;
@@ -247,7 +224,7 @@ static void report_nowhere(struct sg_check *c, const char *at, CUdeviceptr addre
     const sg_live_t *below = i ? &live->entry[i - 1] : NULL, *next = i < live->count ? &live->entry[i] : NULL;
     const CUdeviceptr behind = below ? address - below->base - below->bytes : 0;
     if (f)
-        snprintf(what, sizeof what, "a local variable of thread %u", f->index);
+        snprintf(what, sizeof what, "a local variable of warp %u", f->index);
     else if (sg_live_was(address, &base, &size))
         snprintf(what, sizeof what, "at offset %llu of a buffer of %zu bytes at 0x%llx, which has been freed",
                  (unsigned long long)(address - base), size, base);
@@ -259,41 +236,29 @@ static void report_nowhere(struct sg_check *c, const char *at, CUdeviceptr addre
     else if (below)
         snprintf(what, sizeof what, "%llu bytes behind the end of a buffer of %zu bytes at 0x%llx", behind,
                  below->bytes, below->base);
-    sg_check_report(SG_RULE_BOUNDS, CUDA_ERROR_ILLEGAL_ADDRESS, pc, "%s %zu bytes at %p: %s", verb(how),
-                    bytes, (const void *)at, what);
-}
-
-static bool valid_enough(const sg_valid_t *v, size_t offset, size_t bytes)
-{
-    if (bytes > 8) /* a struct, perhaps with padding */
-        return sg_valid_any(v, offset, bytes);
-    for (size_t at = offset; at < offset + bytes; at = at / 4 * 4 + 4) {
-        const size_t end = at / 4 * 4 + 4 < offset + bytes ? at / 4 * 4 + 4 : offset + bytes;
-        if (!sg_valid_any(v, at, end - at))
-            return false;
-    }
-    return true;
+    sg_check_report(SG_RULE_BOUNDS, CUDA_ERROR_ILLEGAL_ADDRESS, "%s %zu bytes at %p: %s", verb(how), bytes,
+                    (const void *)at, what);
 }
 
 /* A grid that was there before a write by other addresses does not see it, however late it reads: CUDA's programming guide, virtual
- * aliasing support. (In a grid fence.proxy.alias would help; there is no inline PTX here.) */
-static void check_alias(struct sg_check *c, const sg_live_t *e, size_t offset, size_t bytes, const void *pc)
+ * aliasing support. (In a grid fence.proxy.alias would help: it is not known here.) */
+static void check_alias(struct sg_check *c, const sg_live_t *e, size_t offset, size_t bytes)
 {
     const CUdeviceptr through = sg_written_through(e, offset, bytes, atomic_load(&c->watch->began) - 1);
     if (through)
         sg_check_report(
-            SG_RULE_ALIAS_ORDER, CUDA_ERROR_LAUNCH_FAILED, pc,
+            SG_RULE_ALIAS_ORDER, CUDA_ERROR_LAUNCH_FAILED,
             "reads %zu bytes at offset %zu of the mapping at 0x%llx, which have been written by the one "
             "at 0x%llx since the grid began",
             bytes, offset, e->base, through);
 }
 
 static void check_buffer(struct sg_check *c, const sg_live_t *e, CUdeviceptr address, size_t bytes,
-                         softgpu_access_t how, const void *pc)
+                         softgpu_access_t how)
 {
     const size_t offset = address - e->base;
     if (offset + bytes > e->bytes) {
-        sg_check_report(SG_RULE_BOUNDS, CUDA_ERROR_ILLEGAL_ADDRESS, pc,
+        sg_check_report(SG_RULE_BOUNDS, CUDA_ERROR_ILLEGAL_ADDRESS,
                         "%s %zu bytes at offset %zu of a buffer of %zu bytes at 0x%llx, beyond its end",
                         verb(how), bytes, offset, e->bytes, e->base);
         return;
@@ -301,19 +266,20 @@ static void check_buffer(struct sg_check *c, const sg_live_t *e, CUdeviceptr add
     const CUmemAccess_flags rights = e->mapped ? sg_access_flags(&e->access, c->op->stream->ctx->device)
                                                : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     if (rights == CU_MEM_ACCESS_FLAGS_PROT_NONE || (rights == CU_MEM_ACCESS_FLAGS_PROT_READ && writes(how))) {
-        sg_check_report(SG_RULE_BOUNDS, CUDA_ERROR_ILLEGAL_ADDRESS, pc,
+        sg_check_report(SG_RULE_BOUNDS, CUDA_ERROR_ILLEGAL_ADDRESS,
                         "%s %zu bytes at offset %zu of a mapping of %zu bytes at 0x%llx, whose access rights "
                         "do not allow it",
                         verb(how), bytes, offset, e->bytes, e->base);
         return;
     }
-    if (e->valid && reads(how) && !valid_enough(e->valid, offset, bytes))
+    if (e->valid && reads(how) &&
+        !sg_valid_any(e->valid, offset, bytes)) /* any byte of it, as of shared memory */
         sg_check_report(
-            SG_RULE_UNINITIALISED, CUDA_ERROR_LAUNCH_FAILED, pc,
+            SG_RULE_UNINITIALISED, CUDA_ERROR_LAUNCH_FAILED,
             "reads %zu bytes at offset %zu of a buffer of %zu bytes at 0x%llx, which nothing has written",
             bytes, offset, e->bytes, e->base);
     if (reads(how)) {
-        check_alias(c, e, offset, bytes, pc);
+        check_alias(c, e, offset, bytes);
         sg_watch_touch(c->watch, e, offset, bytes, false);
     }
     if (writes(how)) {
@@ -324,39 +290,39 @@ static void check_buffer(struct sg_check *c, const sg_live_t *e, CUdeviceptr add
     }
 }
 
-static void check_global(struct sg_check *c, const char *at, size_t bytes, softgpu_access_t how,
-                         const void *pc)
+static void check_global(struct sg_check *c, const char *at, size_t bytes, softgpu_access_t how)
 {
     CUdeviceptr address = (CUdeviceptr)(uintptr_t)at;
     const sg_symbols_t *s = c->symbols;
     const softgpu_launch_t *l = sg_run.launch;
     const bool in_image = s && at >= s->image_begin && at < s->image_end;
-    if (in_image) { /* a variable, or a constant of the host compiler's */
-        address = sg_variables_address(sg_run.function->module->variables, at);
-        if (!address)
-            return;
-    }
+    const CUdeviceptr variable =
+        sg_window_contains(address) ? 0 : sg_variables_address(sg_run.function->module->variables, at);
+    if (variable)
+        address = variable;
+    else if (in_image) /* a constant of the host compiler's */
+        return;
     const sg_live_t *e =
         c->last && address - c->last->base < c->last->bytes ? c->last : sg_live_find(c->watch->live, address);
     if (e) {
         c->last = e;
-        check_buffer(c, e, address, bytes, how, pc);
+        check_buffer(c, e, address, bytes, how);
         return;
     }
     if (!writes(how) && ((size_t)(at - (const char *)l->params) < sg_run.function->param_bytes ||
                          (size_t)(at - (const char *)l) < sizeof *l))
         return;
-    if (in_image || !is_host_memory(c, at, bytes))
-        report_nowhere(c, at, address, bytes, how, pc);
+    if (variable || !is_host_memory(c, at, bytes))
+        report_nowhere(c, at, address, bytes, how);
 }
 
-void sg_check_access(const void *where, size_t bytes, softgpu_access_t how, const void *pc)
+void sg_check_access(const void *where, size_t bytes, softgpu_access_t how)
 {
     const sg_fiber_t *f = sg_run.fiber;
     struct sg_check *c = sg_run.check;
     const char *at = where;
     if (!f || !sg_run.checked || !bytes || (size_t)(at - f->stack) < SG_FIBER_STACK_BYTES ||
-        (sg_run.warps && sg_coroutine_is_stack(at)))
+        sg_coroutine_owner(at) == f)
         return;
     sg_check_settle();
     if (c->entry != sg_run.entry)
@@ -364,18 +330,14 @@ void sg_check_access(const void *where, size_t bytes, softgpu_access_t how, cons
     const bool structure = how == SOFTGPU_READ_STRUCT || how == SOFTGPU_WRITE_STRUCT;
     how = how == SOFTGPU_READ_STRUCT ? SOFTGPU_READ : how == SOFTGPU_WRITE_STRUCT ? SOFTGPU_WRITE : how;
     if (!structure && (bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16) && (uintptr_t)at % bytes) {
-        char place[600];
-        describe_place(pc, place, sizeof place);
-        sg_run_fail(CUDA_ERROR_MISALIGNED_ADDRESS, sg_run.place, "%s %zu bytes at %p%s", verb(how), bytes,
-                    where, place);
+        sg_run_fail(CUDA_ERROR_MISALIGNED_ADDRESS, sg_run.place, "%s %zu bytes at %p", verb(how), bytes,
+                    where);
         return;
     }
-    if (how == SOFTGPU_VOLATILE_READ && !sg_run.warps)
-        sg_services.pause(); /* perhaps in a loop that waits */
     if (how != SOFTGPU_READ && how != SOFTGPU_WRITE)
         sg_check_sync(where, reads(how), writes(how));
     if ((size_t)(at - c->area) < c->area_bytes)
-        check_shared(c, at, bytes, how, pc);
+        check_shared(c, at, bytes, how);
     else
-        check_global(c, at, bytes, how, pc);
+        check_global(c, at, bytes, how);
 }

@@ -99,6 +99,7 @@ struct sg_coroutine {
     sg_context_t context, resumer;
     char *stack;
     void (*main)(void *coroutine);
+    const sg_fiber_t *owner;
     struct sg_coroutine *next; /* of those that can be had */
 };
 
@@ -168,6 +169,7 @@ void *sg_coroutine(void (*main)(void *coroutine))
     struct sg_coroutine *c = coroutines.unused;
     coroutines.unused = c->next;
     c->main = main;
+    c->owner = sg_run.fiber;
     sg_context_make(&c->context, c->stack, SG_COROUTINE_STACK_BYTES, coroutine_main);
     return c->own;
 }
@@ -192,25 +194,34 @@ void sg_coroutine_end(void *coroutine)
     coroutines.unused = c;
 }
 
-/* Where in its stack; SIZE_MAX: not in one. Guards count as what is above them. */
-static size_t place_in_stack(const void *at)
+/* Which one's; *place: where in its stack. NULL: in none. Guards count as what is above them. */
+static const struct sg_coroutine *find_stack(const void *at, size_t *place)
 {
     const size_t bytes = SG_COROUTINE_STACK_BYTES + coroutines.guard;
     for (const chunk_t *chunk = coroutines.chunks; chunk; chunk = chunk->next) {
         const size_t offset = (size_t)((const char *)at - chunk->stacks);
+        *place = offset % bytes;
         if (offset < AT_ONCE * bytes)
-            return offset % bytes;
+            return &chunk->coroutine[offset / bytes];
     }
-    return SIZE_MAX;
+    return NULL;
 }
 
 int sg_coroutine_is_stack(const void *at)
 {
-    const size_t place = place_in_stack(at);
-    return place != SIZE_MAX && place >= coroutines.guard;
+    size_t place;
+    return find_stack(at, &place) && place >= coroutines.guard;
+}
+
+const sg_fiber_t *sg_coroutine_owner(const void *at)
+{
+    size_t place;
+    const struct sg_coroutine *c = find_stack(at, &place);
+    return c && place >= coroutines.guard ? c->owner : NULL;
 }
 
 bool sg_coroutine_overflowed(const void *at)
 {
-    return place_in_stack(at) < coroutines.guard;
+    size_t place;
+    return find_stack(at, &place) && place < coroutines.guard;
 }

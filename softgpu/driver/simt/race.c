@@ -53,9 +53,9 @@ typedef struct pending {
     const void *at; /* NULL: none */
     size_t bytes;
     unsigned char before[16];
-    const void *pc;
     const char *name;
     uint32_t other;
+    softgpu_place_t place;
 } pending_t;
 static _Thread_local pending_t *pending SG_FAST_TLS; /* kept for ever */
 
@@ -92,8 +92,8 @@ static struct sg_check_block *make(size_t area_bytes)
         return NULL;
     c->cell_count = area_bytes / 4 + 1;
     c->cells = calloc(c->cell_count, sizeof *c->cells);
-    c->clock = calloc(SG_MAX_THREADS, sizeof *c->clock);
-    c->lanes = calloc(SG_MAX_THREADS, sizeof *c->lanes);
+    c->clock = calloc(SG_MAX_WARPS * SG_WARP, sizeof *c->clock);
+    c->lanes = calloc(SG_MAX_WARPS * SG_WARP, sizeof *c->lanes);
     if (!c->cells || !c->clock || !c->lanes) {
         free_all(c);
         return NULL;
@@ -267,7 +267,7 @@ static inline bool ordered(struct sg_check_block *c, const mark_t *before, uint3
 
 typedef struct touch {
     struct sg_check_block *check;
-    const void *at, *pc;
+    const void *at;
     const char *name;
     size_t bytes;
     uint32_t thread;
@@ -281,7 +281,7 @@ static bool clash(const touch_t *t, const mark_t *m, uint8_t mask)
 
 static void report(const touch_t *t, const mark_t *m, const char *what)
 {
-    sg_check_report(SG_RULE_RACE, CUDA_ERROR_LAUNCH_FAILED, t->pc,
+    sg_check_report(SG_RULE_RACE, CUDA_ERROR_LAUNCH_FAILED,
                     "%s %zu bytes of shared %s at %p, which thread %u has %s, and nothing orders the two",
                     t->writes ? "writes" : "reads", t->bytes, t->name, t->at, m->thread, what);
 }
@@ -292,7 +292,8 @@ static void note_later(const touch_t *t, const mark_t *m)
         report(t, m, "written");
         return;
     }
-    *pending = (pending_t){.at = t->at, .bytes = t->bytes, .pc = t->pc, .name = t->name, .other = m->thread};
+    *pending = (pending_t){
+        .at = t->at, .bytes = t->bytes, .name = t->name, .other = m->thread, .place = sg_run.place};
     memcpy(pending->before, t->at, t->bytes);
 }
 
@@ -302,12 +303,14 @@ void sg_check_settle(void)
         return;
     const void *at = pending->at;
     pending->at = NULL;
-    if (memcmp(at, pending->before, pending->bytes) != 0)
-        sg_check_report(SG_RULE_RACE, CUDA_ERROR_LAUNCH_FAILED, pending->pc,
-                        "writes %zu bytes of shared %s at %p, where thread %u has written something else, "
-                        "and nothing orders "
-                        "the two",
-                        pending->bytes, pending->name, at, pending->other);
+    if (memcmp(at, pending->before, pending->bytes) == 0)
+        return;
+    sg_run.place = pending->place;
+    sg_check_report(SG_RULE_RACE, CUDA_ERROR_LAUNCH_FAILED,
+                    "writes %zu bytes of shared %s at %p, where thread %u has written something else, "
+                    "and nothing orders "
+                    "the two",
+                    pending->bytes, pending->name, at, pending->other);
 }
 
 static inline void remember(mark_t *m, const touch_t *t, uint8_t mask)
@@ -355,30 +358,27 @@ static inline void touch_cell(const touch_t *t, cell_t *cell, uint8_t mask)
 
 /* Copies of structs read padding too, which nobody writes: of a large access one byte has to be valid, of a small one one
  * in each cell. */
+/* Any byte of it: compilers copy structs, with their padding, by words. */
 static bool initialised(const touch_t *t, const cell_t *cells, size_t offset)
 {
-    bool any = false, all = true;
+    bool any = false;
     for (size_t at = offset; at < offset + t->bytes;) {
         const size_t end = at / 4 * 4 + 4 < offset + t->bytes ? at / 4 * 4 + 4 : offset + t->bytes;
         const uint8_t mask = (uint8_t)(((1u << (end - at)) - 1) << at % 4);
         const cell_t *cell = &cells[at / 4];
-        const bool valid = cell->serial == t->check->serial && cell->valid & mask;
-        any = any || valid;
-        all = all && valid;
+        any = any || (cell->serial == t->check->serial && cell->valid & mask);
         at = end;
     }
-    return t->bytes > 8 ? any : all;
+    return any;
 }
 
-void sg_check_shared(size_t offset, size_t bytes, softgpu_access_t how, const void *at, const void *pc,
-                     const char *name)
+void sg_check_shared(size_t offset, size_t bytes, softgpu_access_t how, const void *at, const char *name)
 {
     struct sg_check_block *c = sg_run.block->check;
     if (!c || !pending)
         return;
     const touch_t t = {.check = c,
                        .at = at,
-                       .pc = pc,
                        .name = name,
                        .bytes = bytes,
                        .thread = sg_run_thread(),
@@ -386,7 +386,7 @@ void sg_check_shared(size_t offset, size_t bytes, softgpu_access_t how, const vo
                        .writes = how != SOFTGPU_READ && how != SOFTGPU_VOLATILE_READ,
                        .sync = how != SOFTGPU_READ && how != SOFTGPU_WRITE};
     if (t.reads && !initialised(&t, c->cells, offset))
-        sg_check_report(SG_RULE_UNINITIALISED, CUDA_ERROR_LAUNCH_FAILED, pc,
+        sg_check_report(SG_RULE_UNINITIALISED, CUDA_ERROR_LAUNCH_FAILED,
                         "reads %zu bytes of shared %s at %p, which no thread of the block has written", bytes,
                         name, at);
     for (size_t o = offset; o < offset + bytes;) {

@@ -91,14 +91,13 @@ void sg_watch_unchecked(const sg_op_t *op);
 
 /* ---- check.c ---- */
 void sg_check_begin(const sg_op_t *op); /* of a run in checked mode */
-void sg_check_access(const void *at, size_t bytes, softgpu_access_t how, const void *pc);
+void sg_check_access(const void *at, size_t bytes, softgpu_access_t how);
 /* Of warps (softgpu_services_t). */
 void sg_check_lane(uint32_t lane, softgpu_place_t place);
 void sg_check_met(uint32_t lanes);
 void sg_check_order(const void *at);
-/* Ends the launch, unless the rule is off. `pc` NULL: the place is that of the lane. */
-void sg_check_report(int rule, CUresult error, const void *pc, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+/* Ends the launch, unless the rule is off. */
+void sg_check_report(int rule, CUresult error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* ---- race.c: shared memory of a block ---- */
 void sg_check_block_begin(sg_block_t *b);
@@ -106,8 +105,7 @@ void sg_check_block_end(sg_block_t *b);
 void sg_check_barrier(sg_block_t *b);                              /* all threads have met */
 void sg_check_group(sg_block_t *b, uint32_t warp, uint32_t lanes); /* these lanes have */
 /* `offset`: in the shared area; `name`: of the array, for the report. */
-void sg_check_shared(size_t offset, size_t bytes, softgpu_access_t how, const void *at, const void *pc,
-                     const char *name);
+void sg_check_shared(size_t offset, size_t bytes, softgpu_access_t how, const void *at, const char *name);
 /* An atomic or volatile access anywhere: it orders threads. */
 void sg_check_sync(const void *at, bool acquire, bool release);
 /* Before another fiber runs: what could not be said before an access had happened. */

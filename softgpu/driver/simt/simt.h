@@ -1,19 +1,18 @@
-/* simt.h: the engine of SIMT mode: a block's threads as fibers of one worker.
+/* simt.h: the engine of SIMT mode: a block's warps as fibers of one worker. What the lanes of a warp do is the translated code's
+ * business (softgpu/ptx/warp.h).
  *
  * Glossary
- *   fiber     a CUDA thread: a stack, and what it waits for
+ *   fiber     a warp of the program: a stack, and what it waits for
  *   context   where a fiber, or the worker itself, goes on (fiber.c)
  *   coroutine what a fiber runs on another stack: functions of PTX (fiber.c)
- *   block     a CUDA block under way: its fibers and barriers (block.c)
- *   group     lanes of a warp that have come to one operation with one mask (warp.c)
+ *   block     a CUDA block under way: its fibers and their barrier (block.c)
  *   run       one call of a kernel library's `run`: some blocks, one after the other; of a cooperative launch all
  *             blocks, taking turns
  *
  * A fiber runs until it has to wait; then it picks the next one that can run and goes there directly. If there is none,
- * either lanes wait in __activemask, which lets go now, or the block is stuck: some barrier or mask is wrong, and the
- * launch ends with an error that says who waits where.
+ * the block is stuck: some barrier is wrong, and the launch ends with an error that says which warps wait where.
  *
- * __shared__ variables are thread-local variables of the kernel library: fibers never leave their worker. Blocks of a
+ * Shared variables are thread-local variables of the kernel library: fibers never leave their worker. Blocks of a
  * cooperative launch swap them.
  *
  * Order: fibers run by number, or, with SOFTGPU_SEED, in an order drawn from seed and block. A kernel whose
@@ -28,10 +27,11 @@
 
 #include "softgpu/driver/stream/streams.h"
 
-#define SG_FIBER_STACK_BYTES     ((size_t)1 << 20)
-#define SG_COROUTINE_STACK_BYTES ((size_t)1 << 20)
-#define SG_MAX_THREADS           1024u
+#define SG_FIBER_STACK_BYTES ((size_t)1 << 20)
+/* Code that is compiled without optimisation has a megabyte of vectors. */
+#define SG_COROUTINE_STACK_BYTES ((size_t)4 << 20)
 #define SG_WARP                  32u
+#define SG_MAX_WARPS             32u
 
 /* fault.c has the library's thread-local storage in the static block anyway. */
 #define SG_FAST_TLS __attribute__((tls_model("initial-exec")))
@@ -60,6 +60,8 @@ void sg_coroutine_resume(void *coroutine);
 void sg_coroutine_yield(void *coroutine);
 void sg_coroutine_end(void *coroutine);
 int sg_coroutine_is_stack(const void *at);
+/* The fiber that has made the coroutine with that stack; NULL: it is in none. */
+const struct sg_fiber *sg_coroutine_owner(const void *at);
 /* Whether a fault there is that of a stack that has run out. */
 bool sg_coroutine_overflowed(const void *at);
 /* A run begins: none is in use. */
@@ -69,9 +71,6 @@ void sg_coroutines_begin(void);
 typedef enum sg_wait {
     SG_RUNS,    /* or can run */
     SG_BARRIER, /* of the block */
-    SG_GROUP,   /* of its warp */
-    SG_ACTIVE,  /* __activemask: until no other lane of the warp can run */
-    SG_GRID,    /* a cooperative launch's barrier */
     SG_EXITED
 } sg_wait_t;
 
@@ -91,12 +90,6 @@ typedef struct sg_fiber {
     uint32_t index; /* in the block */
     sg_wait_t wait;
     softgpu_place_t place; /* where it waits */
-    softgpu_barrier_t barrier;
-    int predicate;
-    const softgpu_warp_op_t *op; /* SG_GROUP */
-    uint32_t mask;
-    void *data;
-    uint32_t active;   /* __activemask's result */
     sg_async_t *async; /* owned: copies that are not waited for; committed ones have a group below `groups` */
     uint32_t async_count, async_capacity, groups;
 } sg_fiber_t;
@@ -105,17 +98,14 @@ struct sg_check_block;
 
 typedef struct sg_block {
     uint64_t number;
-    uint32_t threads, warps;
+    uint32_t warps;
     uint32_t alive; /* not exited */
-    uint32_t at_barrier, at_grid;
-    uint32_t ready_warps;                    /* a bit for each warp with a lane that can run */
-    uint32_t ready[SG_WARP], lives[SG_WARP]; /* lanes of each warp */
-    uint32_t cursor;                         /* the fiber that ran last */
-    uint32_t pauses;                         /* since something else happened */
-    uint64_t random;                         /* 0: in order */
-    int barrier_result;
-    bool exit_noted;
-    sg_fiber_t *fibers; /* [threads] */
+    uint32_t at_barrier;
+    uint32_t ready;     /* a bit for each warp that can run */
+    uint32_t cursor;    /* the fiber that ran last */
+    uint32_t pauses;    /* since something else happened */
+    uint64_t random;    /* 0: in order */
+    sg_fiber_t *fibers; /* [warps] */
     char *shared;       /* owned: its shared memory while another block of a cooperative launch runs */
     struct sg_check_block *check; /* checked mode */
 } sg_block_t;
@@ -131,8 +121,7 @@ typedef struct sg_run {
     sg_context_t worker;
     bool failed;
     bool checked;
-    bool warps;            /* fibers are warps */
-    uint32_t lane;         /* in checked mode: of which the next access is, */
+    uint32_t lane;         /* of which the next access is; SG_WARP: of no one's in particular */
     softgpu_place_t place; /* and where */
     uint64_t blocks;       /* of a cooperative launch: all */
     sg_block_t *all;
@@ -145,40 +134,22 @@ extern const softgpu_services_t sg_services;
 /* block.c */
 /* The thread-local storage of the kernel library that runs, which holds its shared variables. */
 void sg_run_shared_area(char **at, size_t *bytes);
-/* The program's threads of a block: fibers, or lanes of warps. */
+/* The program's threads of a block. */
 uint32_t sg_run_threads(void);
 /* The one that runs. */
 uint32_t sg_run_thread(void);
-/* Makes the running fiber wait until somebody sets it free with sg_fiber_ready. */
-void sg_fiber_wait(sg_wait_t what, softgpu_place_t place);
-void sg_fiber_ready(sg_block_t *b, sg_fiber_t *f);
-static inline sg_fiber_t *sg_fiber_of(sg_block_t *b, uint32_t warp, uint32_t lane)
-{
-    return &b->fibers[warp * SG_WARP + lane];
-}
 /* Ends the launch: the context gets the sticky error, the log the kernel, the block, the thread and the text. On a fiber it
  * does not return. */
 void sg_run_fail(CUresult error, softgpu_place_t place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* "kernel k, block (0,0,0), thread (1,0,0)" of what runs now. */
+/* "kernel k, block (0,0,0), thread (1,0,0)", or the warp, of what runs now. */
 void sg_run_describe(char *out, size_t bytes);
 /* After a fault, which has left the run by a jump. */
 void sg_run_abandon(void);
-
-/* warp.c */
-void sg_warp_collect(const softgpu_warp_op_t *op, uint32_t mask, void *data, softgpu_place_t place);
-uint32_t sg_warp_active(softgpu_place_t place);
-/* A lane has exited: groups that waited for it may be complete. */
-void sg_warp_exited(sg_block_t *b, uint32_t warp);
-/* Nobody can run: lets lanes go that wait in __activemask. False: there are none. */
-bool sg_warp_let_go(sg_block_t *b);
 
 /* async.c */
 void sg_async_copy(void *to, const void *from, uint32_t bytes, uint32_t from_bytes, softgpu_place_t place);
 void sg_async_commit(void);
 void sg_async_wait(uint32_t pending);
-
-/* stuck.c: why nobody can run, as text. */
-void sg_block_explain(const sg_block_t *b, char *out, size_t bytes);
 
 #endif

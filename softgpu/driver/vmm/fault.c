@@ -132,7 +132,7 @@ static void run_kernel(const sg_op_t *op, uint64_t first, uint64_t count)
     CUfunction f = op->kernel.function;
     softgpu_launch_t *launch = &sg_run.launch_copy;
     softgpu_mode_t mode;
-    sg_run = (sg_run_t){.function = f, .launch_copy = op->kernel.launch, .launch = launch};
+    sg_run = (sg_run_t){.function = f, .launch_copy = op->kernel.launch, .launch = launch, .lane = SG_WARP};
     launch->services = &sg_services;
     CUresult result = sg_function_mode(f, launch->cooperative, &mode);
     if (result) {

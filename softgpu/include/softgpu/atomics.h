@@ -1,7 +1,5 @@
 /* softgpu/atomics.h: atomic functions, on global and shared memory (CUDA C++ Programming Guide, "Atomic Functions"). All are
- * seen by the whole system, whatever their suffix. After each of them other threads of the block may run, so that a loop
- * which waits for another thread by them comes to an end.
- */
+ * seen by the whole system, whatever their suffix. */
 #ifndef SOFTGPU_ATOMICS_H
 #define SOFTGPU_ATOMICS_H
 
@@ -25,20 +23,10 @@ template <> struct word_of<8> {
     typedef uint64_t type;
 };
 
-template <typename T> SOFTGPU_UNSEEN void begin_atomic(T *at)
-{
-#ifdef __SOFTGPU_CHECKED__
-    services->access((const void *)at, sizeof(T), SOFTGPU_ATOMIC, __builtin_return_address(0));
-#else
-    (void)at;
-#endif
-}
-
 /* *at = change(*at); what was there. */
-template <typename T, typename Change> SOFTGPU_UNSEEN T atomically(T *at, Change change)
+template <typename T, typename Change> static inline T atomically(T *at, Change change)
 {
     typedef typename word_of<sizeof(T)>::type word __attribute__((may_alias));
-    begin_atomic(at);
     word old = __atomic_load_n((word *)at, __ATOMIC_RELAXED), desired;
     T before;
     do {
@@ -47,41 +35,34 @@ template <typename T, typename Change> SOFTGPU_UNSEEN T atomically(T *at, Change
         __builtin_memcpy(&desired, &after, sizeof desired);
     } while (
         !__atomic_compare_exchange_n((word *)at, &old, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
-    let_others_run();
     return before;
 }
 
-template <typename T> SOFTGPU_UNSEEN T exchange(T *at, T v)
+template <typename T> static inline T exchange(T *at, T v)
 {
     typedef typename word_of<sizeof(T)>::type word __attribute__((may_alias));
     word w;
-    begin_atomic(at);
     __builtin_memcpy(&w, &v, sizeof w);
     w = __atomic_exchange_n((word *)at, w, __ATOMIC_SEQ_CST);
     __builtin_memcpy(&v, &w, sizeof v);
-    let_others_run();
     return v;
 }
 
-template <typename T> SOFTGPU_UNSEEN T compare_and_swap(T *at, T compare, T v)
+template <typename T> static inline T compare_and_swap(T *at, T compare, T v)
 {
     typedef typename word_of<sizeof(T)>::type word __attribute__((may_alias));
     word expected, desired;
-    begin_atomic(at);
     __builtin_memcpy(&expected, &compare, sizeof expected);
     __builtin_memcpy(&desired, &v, sizeof desired);
     __atomic_compare_exchange_n((word *)at, &expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     __builtin_memcpy(&v, &expected, sizeof v);
-    let_others_run();
     return v;
 }
 
-template <typename T> SOFTGPU_UNSEEN T fetch_add(T *at, T v)
+template <typename T> static inline T fetch_add(T *at, T v)
 {
     if constexpr (std::is_integral<T>::value) {
-        begin_atomic(at);
         v = __atomic_fetch_add(at, v, __ATOMIC_SEQ_CST);
-        let_others_run();
         return v;
     } else {
         return atomically(at, [v](T old) { return (T)(old + v); });

@@ -1,16 +1,13 @@
 /* softgpu/device.h: CUDA C's device side for the host compiler.
  *
- * A .cu file is compiled after this header by g++ (CMake: softgpu_kernels()), once for each mode that is wanted. Defined
- * for the source to test: __SOFTGPU__ and one of
- *
- * __SOFTGPU_FAST__  A block has exactly one thread: threadIdx is 0, blockDim is 1, a warp has one lane. A loop that
- *   strides by blockDim over a block's slice becomes a plain loop, which the compiler vectorises; __syncthreads()
- *   vanishes; a reduction over LANES lanes has no rounds. Only kernels whose result does not depend on the block size
- *   survive that. The source promises it with
- *       BLOCK_SIZE_INDEPENDENT(kernel);       (a template instance: BLOCK_SIZE_INDEPENDENT(kernel<float, 64>);)
- *   A kernel without that mark gets no entry for fast mode.
- * __SOFTGPU_SIMT__  Every thread of a block is a fiber of one worker; warps have 32 lanes. For any kernel.
- * __SOFTGPU_CHECKED__ (with the former)  Every access to memory is announced to the driver (checked.h).
+ * A .cu file is compiled after this header by g++ (CMake: softgpu_kernels()), for fast mode: __SOFTGPU_FAST__ is defined for the source to
+ * test. A block has exactly one thread: threadIdx is 0, blockDim is 1, a warp has one lane. A loop that
+ * strides by blockDim over a block's slice becomes a plain loop, which the compiler vectorises; __syncthreads()
+ * vanishes; a reduction over LANES lanes has no rounds. Only kernels whose result does not depend on the block size
+ * survive that. The source promises it with
+ *     BLOCK_SIZE_INDEPENDENT(kernel);       (a template instance: BLOCK_SIZE_INDEPENDENT(kernel<float, 64>);)
+ * A kernel without that mark has to compile, and gets no entry for fast mode. All kernels in the other modes, and those without the mark,
+ * are what Clang makes of the same source, which does not see this header.
  *
  * What a launch costs a GPU, for the device's virtual clock, is declared beside the kernel by a function that takes
  * the launch's grid and block and the kernel's own parameters (of which it must not follow pointers):
@@ -20,22 +17,14 @@
  *     }
  *     KERNEL_COST(scale_cost, scale);
  *
- * By subject: table.h (kernels and their tables), fast.h and simt.h (threads, barriers), warp.h (what lanes do
+ * By subject: table.h (kernels and their tables), fast.h (threads, barriers), warp.h (what lanes do
  * together), atomics.h, functions.h (small device functions), host.h (host code of a .cu file), fast_math.h. Matrix
  * and asynchronous-copy instructions: intrinsics.cuh, which a kernel includes itself, with nvcc too.
  */
 #ifndef SOFTGPU_DEVICE_H
 #define SOFTGPU_DEVICE_H
 
-#define __SOFTGPU__ 1
-#if defined(SOFTGPU_BUILD_CHECKED)
-#define __SOFTGPU_SIMT__    1
-#define __SOFTGPU_CHECKED__ 1
-#elif defined(SOFTGPU_BUILD_SIMT)
-#define __SOFTGPU_SIMT__ 1
-#else
 #define __SOFTGPU_FAST__ 1
-#endif
 
 #include <cuda_runtime.h>
 #include <cmath>
@@ -72,14 +61,6 @@
 #define __noinline__    __attribute__((noinline))
 #define __launch_bounds__(...)
 
-/* What checked mode must not see: the functions here that touch memory of their own, or announce an access
- * themselves. */
-#ifdef __SOFTGPU_CHECKED__
-#define SOFTGPU_UNSEEN static __attribute__((noinline, unused, no_sanitize("thread")))
-#else
-#define SOFTGPU_UNSEEN static __attribute__((always_inline, unused)) inline
-#endif
-
 namespace softgpu
 {
 /* The driver's, set by each run. */
@@ -93,11 +74,7 @@ constexpr softgpu_place_t here(const char *file = __builtin_FILE(), uint32_t lin
 } // namespace softgpu
 
 #include "softgpu/table.h"
-#ifdef __SOFTGPU_FAST__
 #include "softgpu/fast.h"
-#else
-#include "softgpu/simt.h"
-#endif
 #include "softgpu/functions.h"
 #include "softgpu/warp.h"
 #include "softgpu/atomics.h"

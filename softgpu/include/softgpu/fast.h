@@ -41,12 +41,6 @@ static inline void needs_threads(const char *what, softgpu_place_t place)
         services->fail(719 /* CUDA_ERROR_LAUNCH_FAILED */, what, place);
 }
 
-static inline void leave_together(void)
-{
-}
-static inline void let_others_run(void)
-{
-}
 } // namespace softgpu
 
 static constexpr softgpu::one_thread_index threadIdx = {0, 0, 0}, blockDim = {1, 1, 1};

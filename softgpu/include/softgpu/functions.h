@@ -320,18 +320,16 @@ static inline float __fsqrt_rn(float x)
 
 static inline long long clock64(void)
 {
-    softgpu::let_others_run();
 #if defined(__x86_64__)
     return (long long)__builtin_ia32_rdtsc();
 #else
     return (long long)__builtin_readcyclecounter();
 #endif
 }
-SOFTGPU_UNSEEN void __nanosleep(unsigned)
+static inline void __nanosleep(unsigned)
 {
-    softgpu::let_others_run();
 }
-SOFTGPU_UNSEEN void __trap(softgpu_place_t place = softgpu::here())
+static inline void __trap(softgpu_place_t place = softgpu::here())
 {
     softgpu::services->fail(719 /* CUDA_ERROR_LAUNCH_FAILED */, "__trap()", place);
 }

@@ -6,9 +6,6 @@
 #include <vector>
 
 #include "softgpu/device.h"
-#ifdef __SOFTGPU_CHECKED__
-#include "softgpu/checked_hooks.h"
-#endif
 
 extern "C" __attribute__((visibility("default"))) softgpu_kernel_table_t softgpu_kernel_table;
 softgpu_kernel_table_t softgpu_kernel_table = {SOFTGPU_ABI_VERSION, 0, nullptr, 0, nullptr};

@@ -1,7 +1,6 @@
-/* softgpu/intrinsics.cuh: matrix, copy and tensor-copy instructions, for kernels that are compiled by nvcc and by softgpu.
+/* softgpu/intrinsics.cuh: matrix, copy and tensor-copy instructions, for kernels that are compiled by nvcc, Clang and, for fast mode, g++.
  *
- * With nvcc each function is one instruction of PTX (compute capability 8.0 and later); in softgpu it does what the
- * instruction is documented to do (PTX ISA, "Warp-level Matrix Instructions", "Data Movement and Conversion Instructions:
+ * Each function is one instruction of PTX (compute capability 8.0 and later; PTX ISA, "Warp-level Matrix Instructions", "Data Movement and Conversion Instructions:
  * Asynchronous copy"). The names say the instruction:
  *
  *   mma_m16n8k16_bf16(d, a, b, c), mma_m16n8k16_fp16, mma_m16n8k8_tf32
@@ -18,7 +17,7 @@
  *       two floats, each rounded to the nearest (ties to even), as the halves of a fragment's word.
  *   cp_async_4(to, from), _8, _16, and cp_async_zfill_4(to, from, from_bytes), ...
  *   cp_async_commit(), cp_async_wait<N>(), cp_async_wait_all()
- *       from global to shared memory. In softgpu bytes arrive when the thread that has issued the copy waits for its group.
+ *       from global to shared memory. On the software device bytes arrive when the thread that has issued the copy waits for its group.
  *   tensor_load_2d(box, map, x, y, bytes), tensor_store_2d(map, x, y, box), tensor_fence()
  *       the box at element (x, y) of the two-dimensional tensor that a CUtensorMap among the kernel's parameters describes, `bytes` of
  *       it, from global to shared memory (aligned to 128) or back; outside of the tensor it is zero. By one thread, which waits for it.
@@ -35,7 +34,7 @@
 
 #include <stdint.h>
 
-#ifndef __SOFTGPU__
+#ifndef __SOFTGPU_FAST__
 
 static __device__ __forceinline__ unsigned softgpu_shared_address(const void *p)
 {
@@ -210,189 +209,25 @@ static __device__ __forceinline__ void grid_sync(unsigned *arrived)
     __syncthreads();
 }
 
-#else /* ---- softgpu ---- */
+#else /* ---- fast mode: one lane ---- */
 
 namespace softgpu
 {
-static inline float bf16_value(uint32_t bits)
-{
-    return bits_float((int32_t)(bits << 16));
-}
 static inline uint32_t bf16_bits(float x)
 {
     const uint32_t bits = (uint32_t)float_bits(x), up = 0x7fffu + (bits >> 16 & 1u);
     return (bits & 0x7fffffffu) > 0x7f800000u ? 0x7fffu : (bits + up) >> 16; /* NaN: the canonical one */
 }
-static inline float fp16_value(uint32_t bits)
+
+static inline void copy_bytes(void *to, const void *from, uint32_t bytes, uint32_t from_bytes)
 {
-    const uint32_t sign = (bits & 0x8000u) << 16, exponent = bits >> 10 & 31, mantissa = bits & 0x3ffu;
-    if (exponent == 0)
-        return bits_float((int32_t)(sign | (uint32_t)float_bits((float)mantissa * 0x1p-24f)));
-    return bits_float(
-        (int32_t)(sign | (exponent == 31 ? 0x7f800000u : (exponent + 112) << 23) | mantissa << 13));
-}
-/* The low 13 bits of a tf32 operand are not looked at. */
-static inline float tf32_value(uint32_t bits)
-{
-    return bits_float((int32_t)(bits & 0xffffe000u));
-}
-
-struct mma_fragments {
-    uint32_t a[4], b[2];
-    float c[4];
-};
-
-struct mma_bf16 {
-    enum { K = 16 };
-    static constexpr const char *name = "mma_m16n8k16_bf16";
-    static inline float half(uint32_t word, int which)
-    {
-        return bf16_value(word >> 16 * which & 0xffff);
-    }
-};
-struct mma_fp16 {
-    enum { K = 16 };
-    static constexpr const char *name = "mma_m16n8k16_fp16";
-    static inline float half(uint32_t word, int which)
-    {
-        return fp16_value(word >> 16 * which & 0xffff);
-    }
-};
-struct mma_tf32 {
-    enum { K = 8 };
-    static constexpr const char *name = "mma_m16n8k8_tf32";
-};
-
-/* A[16][K] and B[K][8] from the lanes that hold them. */
-template <typename Kind>
-SOFTGPU_UNSEEN void gather_mma(const mma_fragments *const lane[32], double (&a)[16][Kind::K],
-                               double (&b)[Kind::K][8])
-{
-    for (int l = 0; l < 32; l++) {
-        const int g = l / 4, t = l % 4;
-        if constexpr (Kind::K == 16) {
-            for (int i = 0; i < 8; i++) /* words 0 and 2 are of row g, 1 and 3 of row g + 8 */
-                a[g + 8 * (i / 2 % 2)][i / 4 * 8 + 2 * t + i % 2] =
-                    (double)Kind::half(lane[l]->a[i / 2], i % 2);
-            for (int i = 0; i < 4; i++)
-                b[i / 2 * 8 + 2 * t + i % 2][g] = (double)Kind::half(lane[l]->b[i / 2], i % 2);
-        } else {
-            for (int i = 0; i < 4; i++)
-                a[g + 8 * (i % 2)][t + 4 * (i / 2)] = (double)tf32_value(lane[l]->a[i]);
-            for (int i = 0; i < 2; i++)
-                b[t + 4 * i][g] = (double)tf32_value(lane[l]->b[i]);
-        }
-    }
-}
-
-/* Products are exact in double; the sum is rounded once. Hardware rounds in ways that are not documented. */
-template <typename Kind> SOFTGPU_UNSEEN void combine_mma(uint32_t, void *const data[32])
-{
-    double a[16][Kind::K], b[Kind::K][8], d[16][8];
-    gather_mma<Kind>((const mma_fragments *const *)data, a, b);
-    for (int l = 0; l < 32; l++)
-        for (int i = 0; i < 4; i++)
-            d[l / 4 + 8 * (i / 2)][l % 4 * 2 + i % 2] = (double)((const mma_fragments *)data[l])->c[i];
-    for (int row = 0; row < 16; row++)
-        for (int k = 0; k < Kind::K; k++)
-            for (int column = 0; column < 8; column++)
-                d[row][column] += a[row][k] * b[k][column];
-    for (int l = 0; l < 32; l++)
-        for (int i = 0; i < 4; i++)
-            ((mma_fragments *)data[l])->c[i] = (float)d[l / 4 + 8 * (i / 2)][l % 4 * 2 + i % 2];
-}
-template <typename Kind> inline const softgpu_warp_op_t mma_op = {Kind::name, combine_mma<Kind>, 1};
-
-template <typename Kind>
-SOFTGPU_UNSEEN void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], const float (&c)[4],
-                        softgpu_place_t place)
-{
-#ifdef __SOFTGPU_FAST__
-    (void)d, (void)a, (void)b, (void)c;
-    needs_threads(Kind::name, place);
-#else
-    mma_fragments f;
-    __builtin_memcpy(f.a, a, sizeof f.a);
-    __builtin_memcpy(f.b, b, sizeof f.b);
-    __builtin_memcpy(f.c, c, sizeof f.c);
-    services->collect(&mma_op<Kind>, 0xffffffffu, &f, place);
-    __builtin_memcpy(d, f.c, sizeof f.c);
-#endif
-}
-
-struct ldmatrix_rows {
-    const uint16_t *row;
-    uint32_t count, transposed;
-    uint32_t result[4];
-};
-
-SOFTGPU_UNSEEN void combine_ldmatrix(uint32_t, void *const data[32])
-{
-    ldmatrix_rows *const *lane = (ldmatrix_rows *const *)data;
-    for (uint32_t m = 0; m < lane[0]->count; m++) {
-        for (uint32_t l = 0; l < 32; l++) {
-            const uint32_t g = l / 4, t = l % 4;
-            uint32_t low, high;
-            if (lane[0]->transposed) {
-                low = lane[8 * m + 2 * t]->row[g];
-                high = lane[8 * m + 2 * t + 1]->row[g];
-            } else {
-                low = lane[8 * m + g]->row[2 * t];
-                high = lane[8 * m + g]->row[2 * t + 1];
-            }
-            lane[l]->result[m] = high << 16 | low;
-        }
-    }
-}
-inline const softgpu_warp_op_t ldmatrix_op = {"ldmatrix", combine_ldmatrix, 1};
-
-/* Rows are read by the lane that names them. */
-SOFTGPU_UNSEEN void ldmatrix(uint32_t *r, const void *row, uint32_t count, bool transposed,
-                             softgpu_place_t place)
-{
-#ifdef __SOFTGPU_FAST__
-    (void)r, (void)row, (void)count, (void)transposed;
-    needs_threads("ldmatrix", place);
-#else
-    ldmatrix_rows f = {(const uint16_t *)row, count, transposed, {0, 0, 0, 0}};
-    if (lane() < 8 * count) {
-        if ((uintptr_t)row % 16)
-            services->fail(716 /* CUDA_ERROR_MISALIGNED_ADDRESS */,
-                           "ldmatrix of a row that is not aligned to 16 bytes", place);
-#ifdef __SOFTGPU_CHECKED__
-        services->access(row, 16, SOFTGPU_READ_STRUCT, __builtin_return_address(0));
-#endif
-    }
-    services->collect(&ldmatrix_op, 0xffffffffu, &f, place);
-    for (uint32_t i = 0; i < count; i++)
-        r[i] = f.result[i];
-#endif
-}
-
-SOFTGPU_UNSEEN void cp_async(void *to, const void *from, uint32_t bytes, uint32_t from_bytes,
-                             softgpu_place_t place)
-{
-#ifdef __SOFTGPU_FAST__
-    (void)place;
     __builtin_memcpy(to, from, from_bytes);
     __builtin_memset((char *)to + from_bytes, 0, bytes - from_bytes);
-#else
-    services->copy_async(to, from, bytes, from_bytes, place);
-#endif
-}
-
-SOFTGPU_UNSEEN void announce(const void *at, size_t bytes, softgpu_access_t how)
-{
-#ifdef __SOFTGPU_CHECKED__
-    services->access(at, bytes, how, __builtin_return_address(0));
-#else
-    (void)at, (void)bytes, (void)how;
-#endif
 }
 
 /* bytes: what the program waits for; 0: a store. */
-SOFTGPU_UNSEEN void tensor_copy_2d(const void *map, int x, int y, char *box, unsigned bytes, bool store,
-                                   softgpu_place_t place)
+static inline void tensor_copy_2d(const void *map, int x, int y, char *box, unsigned bytes, bool store,
+                                  softgpu_place_t place)
 {
     softgpu_tensor_t t;
     const int found = services->read_tensor_map(map, &t);
@@ -409,16 +244,13 @@ SOFTGPU_UNSEEN void tensor_copy_2d(const void *map, int x, int y, char *box, uns
                   end = x + (int64_t)t.box[0] > width ? width - x : (int64_t)t.box[0];
     for (int64_t row = 0; row < (int64_t)t.box[1]; row++) {
         char *to = box + row * row_bytes;
-        if (!store) {
-            announce(to, (size_t)row_bytes, SOFTGPU_WRITE_STRUCT);
+        if (!store)
             __builtin_memset(to, 0, (size_t)row_bytes);
-        }
         if (y + row < 0 || y + row >= (int64_t)t.size[1] || first >= end)
             continue;
         const size_t part = (size_t)(end - first) * t.element_bytes;
         char *at = t.at + (uint64_t)(y + row) * t.stride[1] + (x + first) * (int64_t)t.element_bytes;
         to += first * (int64_t)t.element_bytes;
-        announce(at, part, store ? SOFTGPU_WRITE_STRUCT : SOFTGPU_READ_STRUCT);
         __builtin_memcpy(store ? at : to, store ? to : at, part);
     }
 }
@@ -438,59 +270,49 @@ static inline void tensor_fence(void)
 {
 }
 
-static inline void mma_m16n8k16_bf16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
-                                     const float (&c)[4], softgpu_place_t place = softgpu::here())
-{
-    softgpu::mma<softgpu::mma_bf16>(d, a, b, c, place);
-}
-static inline void mma_m16n8k16_fp16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
-                                     const float (&c)[4], softgpu_place_t place = softgpu::here())
-{
-    softgpu::mma<softgpu::mma_fp16>(d, a, b, c, place);
-}
-static inline void mma_m16n8k8_tf32(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
-                                    const float (&c)[4], softgpu_place_t place = softgpu::here())
-{
-    softgpu::mma<softgpu::mma_tf32>(d, a, b, c, place);
-}
+#define SOFTGPU_MMA(name)                                                                                    \
+    static inline void name(float(&)[4], const uint32_t(&)[4], const uint32_t(&)[2], const float(&)[4],      \
+                            softgpu_place_t place = softgpu::here())                                         \
+    {                                                                                                        \
+        softgpu::needs_threads(#name, place);                                                                \
+    }
+SOFTGPU_MMA(mma_m16n8k16_bf16)
+SOFTGPU_MMA(mma_m16n8k16_fp16)
+SOFTGPU_MMA(mma_m16n8k8_tf32)
+#undef SOFTGPU_MMA
 
 static inline uint32_t pack_bf16(float low, float high)
 {
     return softgpu::bf16_bits(low) | softgpu::bf16_bits(high) << 16;
 }
 
-#define SOFTGPU_LDMATRIX(count)                                                                              \
-    static inline void ldmatrix_x##count(uint32_t(&r)[count], const void *row,                               \
-                                         softgpu_place_t place = softgpu::here())                            \
+#define SOFTGPU_LDMATRIX(name, count)                                                                        \
+    static inline void name(uint32_t(&)[count], const void *, softgpu_place_t place = softgpu::here())       \
     {                                                                                                        \
-        softgpu::ldmatrix(r, row, count, false, place);                                                      \
-    }                                                                                                        \
-    static inline void ldmatrix_x##count##_trans(uint32_t(&r)[count], const void *row,                       \
-                                                 softgpu_place_t place = softgpu::here())                    \
-    {                                                                                                        \
-        softgpu::ldmatrix(r, row, count, true, place);                                                       \
+        softgpu::needs_threads("ldmatrix", place);                                                           \
     }
-SOFTGPU_LDMATRIX(1)
-SOFTGPU_LDMATRIX(2)
-SOFTGPU_LDMATRIX(4)
+SOFTGPU_LDMATRIX(ldmatrix_x1, 1)
+SOFTGPU_LDMATRIX(ldmatrix_x2, 2)
+SOFTGPU_LDMATRIX(ldmatrix_x4, 4)
+SOFTGPU_LDMATRIX(ldmatrix_x1_trans, 1)
+SOFTGPU_LDMATRIX(ldmatrix_x2_trans, 2)
+SOFTGPU_LDMATRIX(ldmatrix_x4_trans, 4)
 #undef SOFTGPU_LDMATRIX
 
 #define SOFTGPU_CP_ASYNC(bytes)                                                                              \
-    static inline void cp_async_##bytes(void *to, const void *from, softgpu_place_t place = softgpu::here()) \
+    static inline void cp_async_##bytes(void *to, const void *from)                                          \
     {                                                                                                        \
-        softgpu::cp_async(to, from, bytes, bytes, place);                                                    \
+        softgpu::copy_bytes(to, from, bytes, bytes);                                                         \
     }                                                                                                        \
-    static inline void cp_async_zfill_##bytes(void *to, const void *from, unsigned from_bytes,               \
-                                              softgpu_place_t place = softgpu::here())                       \
+    static inline void cp_async_zfill_##bytes(void *to, const void *from, unsigned from_bytes)               \
     {                                                                                                        \
-        softgpu::cp_async(to, from, bytes, from_bytes, place);                                               \
+        softgpu::copy_bytes(to, from, bytes, from_bytes);                                                    \
     }
 SOFTGPU_CP_ASYNC(4)
 SOFTGPU_CP_ASYNC(8)
 SOFTGPU_CP_ASYNC(16)
 #undef SOFTGPU_CP_ASYNC
 
-#ifdef __SOFTGPU_FAST__
 static inline void cp_async_commit(void)
 {
 }
@@ -500,20 +322,6 @@ template <int PENDING> static inline void cp_async_wait(void)
 static inline void cp_async_wait_all(void)
 {
 }
-#else
-SOFTGPU_UNSEEN void cp_async_commit(void)
-{
-    softgpu::services->commit_async();
-}
-template <int PENDING> SOFTGPU_UNSEEN void cp_async_wait(void)
-{
-    softgpu::services->wait_async(PENDING);
-}
-SOFTGPU_UNSEEN void cp_async_wait_all(void)
-{
-    softgpu::services->wait_async(UINT32_MAX);
-}
-#endif
 
 static inline unsigned load_acquire(const unsigned *p)
 {

@@ -1,8 +1,8 @@
 /* softgpu/kernel_abi.h: the contract between a kernel library and the software driver.
  *
  * A kernel library is a shared object that holds the kernels of a CUDA module, compiled for the CPU from the
- * same .cu source (CMake: softgpu_kernels()). It exports one symbol, SOFTGPU_TABLE_SYMBOL, of type
- * softgpu_kernel_table_t. There is one library for each mode; the tables of a module differ in `run` only.
+ * same .cu source (CMake: softgpu_kernels()) for fast mode, with the source's PTX for the other modes; or translated from PTX. It exports
+ * one symbol, SOFTGPU_TABLE_SYMBOL, of type softgpu_kernel_table_t.
  *
  * How the driver finds it. A module image (cuModuleLoadData, cuLibraryLoadData, or the fat binary that nvcc
  * embeds) lies inside an object file O, an executable or a shared library, or a file that the program has mapped; for cuModuleLoad, O is
@@ -12,8 +12,7 @@
  *   2. O.softgpu.so, beside O;
  *   3. <base name of O>.softgpu.so in each directory of SOFTGPU_KERNEL_PATH (separated by ':');
  *   4. <base name of O>.softgpu.so beside libcuda.so.1.
- * If none has a table, PTX in the image is compiled; without that, loading fails with CUDA_ERROR_NO_BINARY_FOR_GPU and the log names the files tried. The libraries
- * of the other modes, O.softgpu.simt.so and O.softgpu.checked.so, lie beside O.softgpu.so and are opened when needed.
+ * If none has a table, PTX in the image is compiled; without that, loading fails with CUDA_ERROR_NO_BINARY_FOR_GPU and the log names the files tried.
  *
  * Threads: `run` is called by several workers at once, each with its own blocks of one grid. It may read and
  * write what the launch's arguments point to, the module's variables and its own thread-local storage, nothing else.
@@ -28,7 +27,7 @@
 extern "C" {
 #endif
 
-#define SOFTGPU_ABI_VERSION  3u
+#define SOFTGPU_ABI_VERSION  4u
 #define SOFTGPU_TABLE_SYMBOL "softgpu_kernel_table"
 
 /* Room for dynamic shared memory that a kernel library has for each thread, if a kernel of it asks for any. */
@@ -39,7 +38,7 @@ enum { SOFTGPU_COROUTINE_BYTES = 256 };
 /* How a kernel's threads are executed. */
 typedef enum softgpu_mode {
     SOFTGPU_FAST = 0,    /* one thread per block; only kernels marked BLOCK_SIZE_INDEPENDENT */
-    SOFTGPU_SIMT = 1,    /* every thread a fiber */
+    SOFTGPU_SIMT = 1,    /* every warp a fiber, its threads vectors */
     SOFTGPU_CHECKED = 2, /* SIMT with every access instrumented */
     SOFTGPU_MODE_COUNT
 } softgpu_mode_t;
@@ -50,7 +49,7 @@ typedef struct softgpu_place {
     uint32_t line;
 } softgpu_place_t;
 
-/* What a thread of SIMT mode is told about itself. */
+/* What a fiber, which is a warp of the program's, is told about itself: it is thread.x of threads that are warps. */
 typedef struct softgpu_thread {
     uint32_t thread[3], block[3];   /* threadIdx, blockIdx */
     uint32_t block_dim[3], grid[3]; /* blockDim, gridDim */
@@ -59,21 +58,6 @@ typedef struct softgpu_thread {
 
 typedef struct softgpu_launch softgpu_launch_t;
 
-/* An operation that lanes of a warp do together. Lanes that name the same mask and operation meet; when all lanes of the
- * mask that have not exited are there, `combine` is called once: lane[i] is what lane i has passed (NULL: it does not
- * take part), and receives its result. */
-typedef struct softgpu_warp_op {
-    const char *name;
-    void (*combine)(uint32_t lanes, void *const lane[32]);
-    int whole; /* all 32 lanes have to be there: none may have exited */
-} softgpu_warp_op_t;
-
-typedef enum softgpu_barrier {
-    SOFTGPU_SYNC,
-    SOFTGPU_SYNC_COUNT,
-    SOFTGPU_SYNC_AND,
-    SOFTGPU_SYNC_OR
-} softgpu_barrier_t;
 typedef enum softgpu_access {
     SOFTGPU_READ,
     SOFTGPU_WRITE,
@@ -93,24 +77,20 @@ typedef struct softgpu_tensor {
     uint32_t box[5];    /* in elements */
 } softgpu_tensor_t;
 
-/* What `run` hands to the driver, which calls thread_main once for each thread. */
+/* What `run` hands to the driver, which calls thread_main once for each warp. */
 typedef struct softgpu_entry {
     void (*thread_main)(const softgpu_launch_t *launch);
-    const softgpu_thread_t **self; /* of this OS thread: the driver keeps the running thread's there */
+    const softgpu_thread_t **self; /* of this OS thread: the driver keeps the running one's there */
     const softgpu_launch_t **launch;
 } softgpu_entry_t;
 
-/* The driver's services. All but run_blocks are called by kernel code in SIMT and checked mode; those that cannot go on
- * do not return. */
+/* The driver's services. Fast mode has `fail` and `read_tensor_map`, the others all; those that cannot go on do not return. */
 typedef struct softgpu_services {
-    /* Blocks [first, first + count), every thread a fiber. */
-    void (*run_blocks)(const softgpu_launch_t *launch, uint64_t first, uint64_t count,
-                       const softgpu_entry_t *entry);
-    int (*barrier)(softgpu_barrier_t kind, int predicate, softgpu_place_t place);
-    void (*grid_barrier)(softgpu_place_t place); /* of a cooperative launch */
-    void (*collect)(const softgpu_warp_op_t *op, uint32_t mask, void *data, softgpu_place_t place);
-    uint32_t (*active)(softgpu_place_t place); /* lanes that have come to this place with the caller */
-    void (*pause)(void);                       /* others may run: in a loop that waits for them */
+    /* Blocks [first, first + count); a thread of the launch is a warp of the program's, a fiber: lane l of thread t is thread 32 t + l. */
+    void (*run_warps)(const softgpu_launch_t *launch, uint64_t first, uint64_t count,
+                      const softgpu_entry_t *entry);
+    void (*barrier)(softgpu_place_t place);
+    void (*pause)(void); /* others may run: in a loop that waits for them */
     /* Copies to shared memory that become visible when they are waited for; zero bytes are added up to `bytes`. */
     void (*copy_async)(void *to, const void *from, uint32_t bytes, uint32_t from_bytes,
                        softgpu_place_t place);
@@ -121,8 +101,8 @@ typedef struct softgpu_services {
     void (*fail)(int error /* CUresult */, const char *why, softgpu_place_t place);
     /* What a tensor map's 128 bytes stand for. 0: they are none that the driver has encoded, or of another sort. */
     int (*read_tensor_map)(const void *map, softgpu_tensor_t *out);
-    /* Checked mode: about to access memory; `pc`: where. */
-    void (*access)(const void *at, size_t bytes, softgpu_access_t how, const void *pc);
+    /* Checked mode: about to access memory. */
+    void (*access)(const void *at, size_t bytes, softgpu_access_t how);
     /* Coroutines of a thread, each on a stack of its own; whoever has one resumes it, and goes on when it yields. A handle leads to
      * SOFTGPU_COROUTINE_BYTES, which are the caller's. They end with the block, if not before. NULL: out of memory. */
     void *(*coroutine)(void (*main)(void *coroutine)); /* which must not return */
@@ -130,10 +110,7 @@ typedef struct softgpu_services {
     void (*yield)(void *coroutine);
     void (*end)(void *coroutine);
     int (*is_stack)(const void *at); /* of a coroutine */
-    /* As run_blocks, where a thread of the launch is a warp of the program's: lane l of thread t is thread 32 t + l. */
-    void (*run_warps)(const softgpu_launch_t *launch, uint64_t first, uint64_t count,
-                      const softgpu_entry_t *entry);
-    /* Checked mode, of warps: which lane what is said next is about; these lanes have met; the lane has passed a point `at` which orders
+    /* Which lane what is said next is about. Checked mode: these lanes have met; the lane has passed a point `at` which orders
      * it with those that pass it before and after. */
     void (*lane)(uint32_t lane, softgpu_place_t place);
     void (*met)(uint32_t lanes);
@@ -207,6 +184,7 @@ typedef struct softgpu_unit {
     /* Whole pages of the library that hold nothing but these variables, initialised. When the module is loaded, the
      * driver maps its device memory there. Equal: there are none. */
     char *begin, *end;
+    const char *ptx; /* Clang's, of the whole file: what the modes besides fast run; NULL: none */
 } softgpu_unit_t;
 
 typedef struct softgpu_kernel_table {

@@ -68,14 +68,6 @@ template <auto Kernel, typename... Args> struct adapter<Kernel, void (*)(Args...
     void adapter<Kernel, void (*)(Args...)>::run(const softgpu_launch_t *launch, uint64_t first,             \
                                                  uint64_t blocks)
 
-#ifdef __SOFTGPU_FAST__
-constexpr softgpu_mode_t this_mode = SOFTGPU_FAST;
-#elif !defined(__SOFTGPU_CHECKED__)
-constexpr softgpu_mode_t this_mode = SOFTGPU_SIMT;
-#else
-constexpr softgpu_mode_t this_mode = SOFTGPU_CHECKED;
-#endif
-
 template <auto Kernel>
 constexpr softgpu_kernel_t describe(const char *name, uint32_t shared_bytes, uint32_t max_threads)
 {
@@ -85,8 +77,8 @@ constexpr softgpu_kernel_t describe(const char *name, uint32_t shared_bytes, uin
     row.name = name;
     row.param_count = bound::count;
     row.params = bound::params.params;
-    if constexpr (this_mode != SOFTGPU_FAST || independent)
-        row.run[this_mode] = bound::run;
+    if constexpr (independent)
+        row.run[SOFTGPU_FAST] = bound::run;
     row.cost = cost_of<Kernel>::function;
     row.static_shared_bytes = shared_bytes;
     row.max_threads = max_threads;

@@ -29,7 +29,7 @@ const char *ptx_untranslated(const char *ptx)
     sg_ptx_module_t *module = read_module(ptx);
     sg_ptx_error_t error;
     FILE *out = fopen("/dev/null", "w");
-    const bool ok = sg_ptx_translate(module, SG_PTX_WHOLE, out, &error);
+    const bool ok = sg_ptx_translate(module, SG_PTX_WHOLE, NULL, out, &error);
     fclose(out);
     sg_ptx_free(module);
     snprintf(text, sizeof text, "%s", error.text);
@@ -45,7 +45,7 @@ const softgpu_kernel_table_t *ptx_build(const char *ptx)
     snprintf(path, sizeof path, "%s/k.c", folder);
     FILE *out = fopen(path, "w");
     assert_non_null(out);
-    if (!sg_ptx_translate(module, SG_PTX_WHOLE, out, &error))
+    if (!sg_ptx_translate(module, SG_PTX_WHOLE, NULL, out, &error))
         fail_msg("PTX is not translated: %s", error.text);
     fclose(out);
     sg_ptx_free(module);
@@ -87,13 +87,11 @@ typedef struct fiber {
     ucontext_t context;
     softgpu_thread_t thread;
     bool done, waits;
-    int predicate;
 } fiber_t;
 
 static fiber_t fibers[MOST];
 static char *stacks[MOST];
 static uint32_t fiber_count, current, alive, waiting;
-static int barrier_kind, barrier_result;
 static ucontext_t worker;
 static const softgpu_launch_t *launched;
 static const softgpu_entry_t *entered;
@@ -131,29 +129,19 @@ static void next_fiber(void)
 
 static void open_barrier(void)
 {
-    int count = 0;
     for (uint32_t i = 0; i < fiber_count; i++)
-        if (fibers[i].waits) {
-            count += fibers[i].predicate != 0;
-            fibers[i].waits = false;
-        }
-    barrier_result = barrier_kind == SOFTGPU_SYNC_COUNT ? count
-                     : barrier_kind == SOFTGPU_SYNC_AND ? count == (int)waiting
-                                                        : count > 0;
+        fibers[i].waits = false;
     waiting = 0;
 }
 
-static int barrier(softgpu_barrier_t kind, int predicate, softgpu_place_t place)
+static void barrier(softgpu_place_t place)
 {
     (void)place;
-    barrier_kind = kind;
     fibers[current].waits = true;
-    fibers[current].predicate = predicate;
     if (++waiting == alive)
         open_barrier();
     else
         next_fiber();
-    return barrier_result;
 }
 
 static void start(void)
@@ -296,6 +284,11 @@ static int is_stack(const void *at)
     return 0;
 }
 
+static void lane(uint32_t number, softgpu_place_t place)
+{
+    (void)number, (void)place;
+}
+
 static const softgpu_services_t services = {.run_warps = run_blocks,
                                             .barrier = barrier,
                                             .pause = next_fiber,
@@ -307,7 +300,8 @@ static const softgpu_services_t services = {.run_warps = run_blocks,
                                             .resume = resume_coroutine,
                                             .yield = yield,
                                             .end = end_coroutine,
-                                            .is_stack = is_stack};
+                                            .is_stack = is_stack,
+                                            .lane = lane};
 
 bool ptx_run(const softgpu_kernel_t *kernel, ptx_run_t *run)
 {

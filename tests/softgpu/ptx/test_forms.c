@@ -173,6 +173,11 @@ static void spell_line(const choice_t *c, uint32_t wrong, char *line, size_t byt
         if (slot->only_with && !c->expected.modifier[slot->only_with])
             continue;
         spell_slot(c, slot, i, i == wrong, operand, sizeof operand);
+        if (c->form->opcode == SG_PTX_OP_CP_ASYNC_BULK_TENSOR && slot->count && line[length - 1] == ']') {
+            length--; /* coordinates are inside the brackets */
+            length += (size_t)snprintf(line + length, bytes - length, ", %s]", operand);
+            continue;
+        }
         length += (size_t)snprintf(line + length, bytes - length, "%s%s",
                                    first          ? " "
                                    : slot->second ? "|"

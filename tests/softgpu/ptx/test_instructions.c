@@ -205,6 +205,8 @@ static const expected_t lines[] = {
     {"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%b32_0], [%b64_0], %b32_1, [%b32_2];", SG_PTX_OP_CP_ASYNC_BULK, "mmrm-", T(0), M(SG_PTX_SPACE_SHARED_CLUSTER, SG_PTX_FROM_GLOBAL, SG_PTX_COMPLETE_TX)},
     {"cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [in_shared], [in_shared], 16, [in_shared];", SG_PTX_OP_CP_ASYNC_BULK, "mmim", T(0), M(SG_PTX_SPACE_SHARED_CLUSTER, SG_PTX_FROM_SHARED_CTA, SG_PTX_COMPLETE_TX)},
     {"cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [in_global], [in_shared], 32, %b64_0;", SG_PTX_OP_CP_ASYNC_BULK, "mmir", T(0), M(SG_PTX_SPACE_GLOBAL, SG_PTX_FROM_SHARED_CTA, SG_PTX_BULK_GROUP, SG_PTX_CACHE_HINT)},
+    {"cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%b32_0], [%b64_0+128, {%b32_1, 7}], [in_shared];", SG_PTX_OP_CP_ASYNC_BULK_TENSOR, "mmvm-", T(0), M(SG_PTX_DIMS_2D, SG_PTX_SPACE_SHARED_CLUSTER, SG_PTX_FROM_GLOBAL, SG_PTX_COMPLETE_TX)},
+    {"cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%b64_0, {%b32_1, %b32_2}], [in_shared];", SG_PTX_OP_CP_ASYNC_BULK_TENSOR, "mvm-", T(0), M(SG_PTX_DIMS_2D, SG_PTX_SPACE_GLOBAL, SG_PTX_FROM_SHARED_CTA, SG_PTX_BULK_GROUP)},
     {"cp.async.bulk.commit_group;", SG_PTX_OP_CP_ASYNC_BULK_COMMIT_GROUP, "", T(0), M(0)},
     {"cp.async.bulk.wait_group.read 2;", SG_PTX_OP_CP_ASYNC_BULK_WAIT_GROUP, "i", T(0), M(SG_PTX_READ)},
     {"cp.async.bulk.prefetch.L2.global [%b64_0], 64;", SG_PTX_OP_CP_ASYNC_BULK_PREFETCH, "mi-", T(0), M(SG_PTX_LEVEL_L2, SG_PTX_SPACE_GLOBAL)},
@@ -222,6 +224,8 @@ static const expected_t lines[] = {
 };
 
 static const struct { const char *line, *why; } refused[] = {
+    {"cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%b64_0], {%b32_1, %b32_2}, [in_shared];", "coordinates are wanted in [ ]"},
+    {"ld.global.u32 %b32_0, [%b64_0, {%b32_1, %b32_2}];", "coordinates are of tensors"},
     {"tcgen05.mma.cta_group::1.kind::f16 [%b32_0], %b64_0, %b64_1, %b32_1, %pred_0;", "line 22: no such instruction here: tcgen05.mma.cta_group::1"},
     {"tex.2d.v4.f32.f32 {%f32_0, %f32_1, %f32_2, %f32_3}, [in_global, {%f32_0, %f32_1}];", "no such instruction here: tex.2d"},
     {"add.sat.u32 %b32_0, %b32_1, %b32_2;", "no such form of add: add.sat.u32"},

@@ -32,7 +32,7 @@ __global__ void unmarked(int *p)
 
 __device__ int variable;
 
-#ifdef __SOFTGPU__
+#ifdef __SOFTGPU_FAST__
 BLOCK_SIZE_INDEPENDENT(fill);
 BLOCK_SIZE_INDEPENDENT(add<float>);
 BLOCK_SIZE_INDEPENDENT(slow_increment);

@@ -61,9 +61,10 @@ KERNEL early_exit(int *out, int stay)
     out[threadIdx.x] = sum;
 }
 
-KERNEL divergent_barrier(int *out)
+/* Warps, or lanes of a warp, part at `lanes`. */
+KERNEL divergent_barrier(int *out, int lanes)
 {
-    if (threadIdx.x < 16) {
+    if ((int)threadIdx.x < lanes) {
         out[threadIdx.x] = 1;
         __syncthreads();
     } else {
@@ -310,15 +311,17 @@ KERNEL add_to_counter(int by)
     if (threadIdx.x == 0)
         counter += by;
 }
-#ifdef __SOFTGPU__
+#ifdef __SOFTGPU_FAST__
 BLOCK_SIZE_INDEPENDENT(add_to_counter);
 #endif
 
 /* ---- a grid ---- */
 
-#ifndef __SOFTGPU__
+#ifndef __SOFTGPU_FAST__
+#include <cooperative_groups.h>
 static __device__ void __grid_sync(void)
 {
+    cooperative_groups::this_grid().sync();
 }
 #endif
 /* out[block] = sum over the grid of what blocks have left in `part`; shared memory stays the block's own. */

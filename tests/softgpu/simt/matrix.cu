@@ -1,4 +1,5 @@
 /* matrix.cu: kernels with matrix and asynchronous-copy instructions, for nvcc and softgpu. One warp, unless said. */
+#include <cuda.h>
 #include <cuda_runtime.h>
 #include <stdint.h>
 
@@ -147,6 +148,21 @@ KERNEL copy_without_wait(int *out, const int *in)
     cp_async_commit();
     __syncthreads();
     out[threadIdx.x] = s[threadIdx.x];
+}
+
+/* Boxes of 8 x 4 numbers at (x, y) of a tensor: each number doubled. 32 threads. */
+KERNEL double_box(const __grid_constant__ CUtensorMap map, int *out, int x, int y)
+{
+    __shared__ __align__(128) int box[4][8];
+    if (threadIdx.x == 0)
+        tensor_load_2d(box, &map, x, y, sizeof box);
+    __syncthreads();
+    out[threadIdx.x] = box[threadIdx.x / 8][threadIdx.x % 8];
+    box[threadIdx.x / 8][threadIdx.x % 8] *= 2;
+    tensor_fence();
+    __syncthreads();
+    if (threadIdx.x == 0)
+        tensor_store_2d(&map, x, y, box);
 }
 
 KERNEL partial_warp(float *d)

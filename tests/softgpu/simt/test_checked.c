@@ -212,7 +212,7 @@ static void run_local(void)
 static void an_access_to_another_threads_variable_is_reported(void **state)
 {
     (void)state;
-    CHECK(run_local, "rule bounds: reads 4 bytes at 0x", "a local variable of thread 0");
+    CHECK(run_local, "rule bounds: reads 4 bytes at 0x", "a local variable of warp 0");
 }
 
 static void run_misaligned(void)

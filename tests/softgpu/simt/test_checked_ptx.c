@@ -60,10 +60,10 @@ static void mistakes_are_reported(void **state)
     const CUresult address = CUDA_ERROR_ILLEGAL_ADDRESS, failed = CUDA_ERROR_LAUNCH_FAILED;
     (void)state;
     CHECK(run_checked, "race_read_after_write", failed, "race_read_after_write, block (", "thread (",
-          "rule shared-race: ", " 4 bytes of shared s.0 at 0x", "which thread ", ", at PTX:13");
-    CHECK(run_checked, "race_of_lanes", failed, "rule shared-race: writes 4 bytes of shared s.0",
+          "rule shared-race: ", " 4 bytes of shared s at 0x", "which thread ", ", at PTX:13");
+    CHECK(run_checked, "race_of_lanes", failed, "rule shared-race: writes 4 bytes of shared s",
           "has written something else", "at PTX:18");
-    CHECK(run_checked, "race_between_lanes", failed, "rule shared-race: reads 4 bytes of shared s.0",
+    CHECK(run_checked, "race_between_lanes", failed, "rule shared-race: reads 4 bytes of shared s",
           "at PTX:23");
     CHECK(run_checked, "behind_the_end", address, "behind_the_end, block (", "thread (63,0,0)",
           "rule bounds: writes 4 bytes at 0x", ": 0 bytes behind the end of a buffer of 256 bytes at 0x");
@@ -71,7 +71,7 @@ static void mistakes_are_reported(void **state)
     CHECK(run_checked, "atomic_behind_the_end", address, "rule bounds: changes 4 bytes at 0x");
     CHECK(run_checked, "copy_behind_the_end", address, "rule bounds: reads 16 bytes at 0x");
     CHECK(run_checked, "behind_shared", address, "rule bounds: writes 4 bytes at 0x",
-          "at offset 256 of shared s.0, which has 256");
+          "at offset 256 of shared s, which has 256");
     CHECK(run_checked, "before_shared", address, "rule bounds: writes 4 bytes at 0x");
     CHECK(run_checked, "behind_dynamic", address,
           "rule bounds: writes 4 bytes at offset 400 of dynamic shared memory, of which there are 400");
@@ -82,7 +82,7 @@ static void mistakes_are_reported(void **state)
     CHECK(run_checked, "misaligned", CUDA_ERROR_MISALIGNED_ADDRESS, "misaligned, block (",
           "writes 4 bytes at 0x", "at PTX:");
     CHECK(run_checked, "uninitialised_shared", failed, "thread (17,0,0)",
-          "rule uninitialised: reads 4 bytes of shared s.0");
+          "rule uninitialised: reads 4 bytes of shared s");
     CHECK(run_checked, "shuffle_from_gone", failed,
           "rule warp-mask: shfl.sync: lane 9 reads from lane 10, which has not come to it");
     CHECK(run_checked, "shuffle_from_other_group", failed,

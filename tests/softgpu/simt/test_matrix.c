@@ -183,6 +183,45 @@ static void asynchronous_copies_arrive_when_waited_for(void **state)
     OK(cuMemFree(pout));
 }
 
+/* Rows of 20, of which 18 are the tensor's; boxes inside, and over each of its edges. */
+static void boxes_of_a_tensor_are_copied(void **state)
+{
+    (void)state;
+    enum { PITCH = 20, WIDTH = 18, HEIGHT = 6 };
+    static const struct {
+        int x, y;
+    } at[] = {{4, 1}, {-3, -2}, {14, 4}, {30, 0}};
+    int in[HEIGHT][PITCH], now[HEIGHT][PITCH], box[4][8];
+    for (int i = 0; i < HEIGHT * PITCH; i++)
+        in[i / PITCH][i % PITCH] = 100 + i;
+    CUdeviceptr tensor = upload(in, sizeof in), out = device_zeros(sizeof box);
+    CUtensorMap map;
+    OK(cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_INT32, 2, (void *)tensor,
+                              (cuuint64_t[]){WIDTH, HEIGHT}, (cuuint64_t[]){PITCH * 4}, (cuuint32_t[]){8, 4},
+                              (cuuint32_t[]){1, 1}, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                              CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+    for (size_t k = 0; k < sizeof at / sizeof *at; k++) {
+        int x = at[k].x, y = at[k].y;
+        OK(cuMemcpyHtoD(tensor, in, sizeof in));
+        OK(LAUNCH("double_box", 1, 32, &map, &out, &x, &y));
+        read_back(box, out, sizeof box);
+        read_back(now, tensor, sizeof now);
+        for (int i = 0; i < HEIGHT * PITCH; i++) {
+            const int row = i / PITCH, column = i % PITCH;
+            const bool inside =
+                column < WIDTH && row - y >= 0 && row - y < 4 && column - x >= 0 && column - x < 8;
+            assert_int_equal(now[row][column], in[row][column] * (inside ? 2 : 1));
+        }
+        for (int i = 0; i < 32; i++) {
+            const int row = y + i / 8, column = x + i % 8;
+            const bool inside = row >= 0 && row < HEIGHT && column >= 0 && column < WIDTH;
+            assert_int_equal(box[i / 8][i % 8], inside ? in[row][column] : 0);
+        }
+    }
+    OK(cuMemFree(tensor));
+    OK(cuMemFree(out));
+}
+
 static void blocks_may_wait_for_earlier_ones(void **state)
 {
     (void)state;
@@ -232,6 +271,7 @@ int main(void)
         cmocka_unit_test(floats_are_rounded_to_pairs),
         cmocka_unit_test(matrices_are_spread_over_lanes),
         cmocka_unit_test(asynchronous_copies_arrive_when_waited_for),
+        cmocka_unit_test(boxes_of_a_tensor_are_copied),
         cmocka_unit_test(blocks_may_wait_for_earlier_ones),
         cmocka_unit_test(a_grid_may_meet),
         cmocka_unit_test(a_warp_without_all_lanes_is_reported),
