@@ -36,7 +36,9 @@ static const char *element(sg_ptx_translator_t *t, const sg_ptx_packed_t *p, uin
 
 static const char *flushed(sg_ptx_translator_t *t, const sg_ptx_packed_t *p, const char *text)
 {
-    return sg_ptx_has(t, SG_PTX_KIND_FTZ) ? sg_ptx_text(t, "sg_ftz_f%u(%s)", p->bits, text) : text;
+    if (!sg_ptx_has(t, SG_PTX_KIND_FTZ))
+        return text;
+    return sg_ptx_text(t, "sg_ftz_%s%u(%s)", p->type == SG_PTX_BF16 ? "bf" : "f", p->bits, text);
 }
 
 static const char *input(sg_ptx_translator_t *t, const sg_ptx_packed_t *p, uint32_t i, uint32_t h)

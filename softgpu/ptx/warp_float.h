@@ -77,6 +77,8 @@ SG_RCP(rz) SG_RCP(rm) SG_RCP(rp)
 SG_UNARY(32, ftz_f, SG_F_FTZ32)
 #define SG_F_FTZ16(C, S, a) ((a) & ((C)(((a) & 0x7c00) != 0) | 0x8000))
 SG_UNARY(16, ftz_f, SG_F_FTZ16)
+#define SG_BF_FTZ16(C, S, a) ((a) & ((C)(((a) & 0x7f80) != 0) | 0x8000))
+SG_UNARY(16, ftz_bf, SG_BF_FTZ16)
 #define SG_F_FTZ64(C, S, a) ((a) & ((C)(((a) & UINT64_C(0x7ff0000000000000)) != 0) | UINT64_C(0x8000000000000000)))
 SG_UNARY(64, ftz_f, SG_F_FTZ64)
 /* To [0, 1], a NaN to 0. */

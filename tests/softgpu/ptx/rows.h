@@ -45,7 +45,7 @@ typedef struct row {
     double ulps;
 } row_t;
 
-/* Random numbers, from PTX_SEED or the time; which seed it is is printed. */
+/* Random numbers, from PTX_SEED, in the long form (tests/run.sh --full) from the time; which seed it is is printed. */
 void rows_seed(void);
 uint64_t rows_draw(void);
 

@@ -141,11 +141,13 @@ static float relu(float x)
 {
     return x > 0 || x != x ? x : 0;
 }
-/* a * b + c; where digits are lost, not on a tie for what is rounded to fewer ones. */
+/* a * b + c, rounded to odd: what is rounded to fewer digits behind that is as if it were rounded once. */
 static long double sum_of(double a, double b, double c)
 {
     const long double p = (long double)a * b, s = p + c, t = s - p, lost = (p - (s - t)) + (c - t);
-    return lost > 0 ? nextafterl(s, INFINITY) : lost < 0 ? nextafterl(s, -INFINITY) : s;
+    uint64_t digits;
+    memcpy(&digits, &s, sizeof digits);
+    return lost == 0 || digits & 1 ? s : nextafterl(s, lost > 0 ? INFINITY : -INFINITY);
 }
 #define HV(x) half_value(H(x), false)
 #define BV(x) half_value(H(x), true)
