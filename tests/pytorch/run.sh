@@ -21,7 +21,6 @@ build=${BUILD_FOLDER:-$root/build}
 out='' folder='' python=python3 budgets='' expect=found compute=''
 # Of --compute, behind `small`: 20 steps of a model most of whose memory are activations of more than 1 MiB each, because ebb does not evict smaller
 # buffers; with a short context, because attention takes most time here. With dropout there are no losses to compare: the CPU has other masks.
-# What is compiled sorts its tokens: one block sorts up to 2304.
 models=(
     '--model gpt2 --precision fp32 --dropout 0'
     '--model gpt2 --precision bf16 --dropout 0 --accumulate 2'
@@ -30,8 +29,8 @@ models=(
     '--model llama --precision bf16 --dropout 0'
     '--model hf-gpt2 --precision fp32 --dropout 0'
     '--model hf-llama --precision bf16 --dropout 0'
-    '--model gpt2 --precision bf16 --dropout 0 --mode compile --batch 72 --width 256 --heads 4'
-    '--model llama --precision fp32 --dropout 0 --mode compile --batch 72 --width 256 --heads 4'
+    '--model gpt2 --precision bf16 --dropout 0 --mode compile'
+    '--model llama --precision fp32 --dropout 0 --mode compile'
 )
 small='--layers 2 --width 192 --heads 3 --context 32 --batch 96 --vocab 512 --steps 20 --warmup 16'
 options=(--model gpt2 --layers 4 --width 256 --heads 4 --context 256 --batch 8 --vocab 4096 --steps 24 --warmup 16)

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <functional>
 
-/* The sort of pairs that fit into one block, by the bits of the key from `begin` to `end`. */
+/* The sort of pairs: of few by one kernel, else by one for each eight bits or less. */
 namespace at_cuda_detail::cub {
 enum class SortOrder { Ascending, Descending };
 
@@ -23,16 +23,12 @@ template <typename...> struct policy_hub {
 } // namespace radix
 
 namespace radix_sort {
-/* An element's place: how many are less, and how many equal ones are before it. */
-template <typename Policy, SortOrder Order, typename Key, typename Value, typename Count, typename Decomposer>
-__global__ void DeviceRadixSortSingleTileKernel(const Key *keys, Key *to_keys, const Value *values, Value *to_values, Count count, int begin, int end,
-                                                Decomposer)
+/* By `digits` bits of the key from `begin`. An element's place: how many are less, and how many equal ones are before it. */
+template <typename Key, typename Value, typename Count>
+__device__ void sort(const Key *keys, Key *to_keys, const Value *values, Value *to_values, Count count, int begin, int digits)
 {
-    const auto bits = [=](Key key) {
-        const uint64_t unsigned_order = uint64_t(key) ^ 1ull << 63;
-        return unsigned_order << (64 - end) >> (64 - end + begin);
-    };
-    for (Count i = threadIdx.x; i < count; i += blockDim.x) {
+    const auto bits = [=](Key key) { return (uint64_t(key) ^ 1ull << 63) << (64 - begin - digits) >> (64 - digits); };
+    for (Count i = Count(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) {
         const uint64_t own = bits(keys[i]);
         Count place = 0;
         for (Count k = 0; k < count; k++)
@@ -41,6 +37,28 @@ __global__ void DeviceRadixSortSingleTileKernel(const Key *keys, Key *to_keys, c
         to_values[place] = values[i];
     }
 }
+
+template <typename Policy, SortOrder Order, typename Key, typename Value, typename Count, typename Decomposer>
+__global__ void DeviceRadixSortSingleTileKernel(const Key *keys, Key *to_keys, const Value *values, Value *to_values, Count count, int begin, int end,
+                                                Decomposer)
+{
+    sort(keys, to_keys, values, to_values, count, begin, end - begin);
+}
+
+template <typename Policy, SortOrder Order, typename Key, typename Value, typename Total, typename Count, typename Counter, typename Decomposer>
+__global__ void DeviceRadixSortOnesweepKernel(Counter *, Counter *, Total *, const Total *, Key *to_keys, const Key *keys, Value *to_values,
+                                              const Value *values, Count count, int begin, int digits, Decomposer)
+{
+    sort(keys, to_keys, values, to_values, count, begin, digits);
+}
+
+/* What these count is not needed above. */
+template <typename Policy, SortOrder Order, typename Key, typename Total, typename Decomposer>
+__global__ void DeviceRadixSortHistogramKernel(Total *, const Key *, Total, int, int, Decomposer)
+{
+}
+
+template <typename Policy, typename Total> __global__ void DeviceRadixSortExclusiveSumKernel(Total *) {}
 } // namespace radix_sort
 } // namespace detail
 } // namespace at_cuda_detail::cub
@@ -51,11 +69,21 @@ template <int size> struct alignas(size) OpaqueType {
 };
 } // namespace at::cuda::cub::detail
 
-using of_8_bytes = at::cuda::cub::detail::OpaqueType<8>;
-template __global__ void at_cuda_detail::cub::detail::radix_sort::DeviceRadixSortSingleTileKernel<
-    at_cuda_detail::cub::detail::radix::policy_hub<int64_t, of_8_bytes, unsigned long long>::Policy1000, at_cuda_detail::cub::SortOrder::Ascending,
-    int64_t, of_8_bytes, unsigned long long, at_cuda_detail::cub::detail::identity_decomposer_t>(
-    const int64_t *, int64_t *, const of_8_bytes *, of_8_bytes *, unsigned long long, int, int, at_cuda_detail::cub::detail::identity_decomposer_t);
+namespace at_cuda_detail::cub::detail::radix_sort {
+
+using value = at::cuda::cub::detail::OpaqueType<8>;
+using total = unsigned long long;
+using policy = radix::policy_hub<int64_t, value, total>::Policy1000;
+
+template __global__ void DeviceRadixSortSingleTileKernel<policy, SortOrder::Ascending, int64_t, value, total, identity_decomposer_t>(
+    const int64_t *, int64_t *, const value *, value *, total, int, int, identity_decomposer_t);
+template __global__ void DeviceRadixSortOnesweepKernel<policy, SortOrder::Ascending, int64_t, value, total, int, int, identity_decomposer_t>(
+    int *, int *, total *, const total *, int64_t *, const int64_t *, value *, const value *, int, int, int, identity_decomposer_t);
+template __global__ void DeviceRadixSortHistogramKernel<policy, SortOrder::Ascending, int64_t, total, identity_decomposer_t>(
+    total *, const int64_t *, total, int, int, identity_decomposer_t);
+template __global__ void DeviceRadixSortExclusiveSumKernel<policy, total>(total *);
+
+} // namespace at_cuda_detail::cub::detail::radix_sort
 
 namespace {
 

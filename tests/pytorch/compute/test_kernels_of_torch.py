@@ -128,6 +128,8 @@ def indexings(dtype):
             w, g = random(*shape, dtype=dtype), random(500, *shape[1:], dtype=dtype)
             yield f"index {shape}", lambda w, t: w[t], (w, rows)
             yield f"index_put {shape}", lambda w, g, t: w.index_put((t,), g, accumulate=True), (w, g, rows)
+        w, g, t = random(600, 40, dtype=dtype), random(5000, 40, dtype=dtype), torch.randint(600, (5000,))
+        yield "index_put of many", lambda w, g, t: w.index_put((t,), g, accumulate=True), (w, g, t)
         yield "index of two", lambda w, r, c: w.detach()[r, c], (random(50, 40, dtype=dtype), rows, columns)
     for x in (torch.randint(99, (50, 40)), torch.rand(50, 40) < 0.5, torch.randn(50, 40).to(dtype)):
         yield f"index of {x.dtype}", lambda x, t: x.detach()[:, t], (x, torch.randint(40, (9, 7)))
@@ -226,6 +228,7 @@ def main():
     words, wrong, count = sys.argv[1:], 0, 0
     torch.manual_seed(1)
     torch.use_deterministic_algorithms(True)  # the gradient of an index is sorted
+    torch.utils.deterministic.fill_uninitialized_memory = False
     print("seed 1")
     for of_type, dtype in TYPES.items():
         cases = [(name, lambda of=of, inputs=inputs: difference(of, inputs, dtype)) for family in
