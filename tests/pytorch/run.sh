@@ -10,7 +10,7 @@
 #   --compute         kernels that compute instead (compute/), for each model of `models` below: the losses beside PyTorch's on the CPU, the
 #                     bits within 80, 60 and 45% beside those without ebb, and which launches are proven (compute/report.py)
 #   --expect WHAT     found (default), learned or driven: at least that, within every budget
-#   -- OPTIONS        of tests/gpu/pytorch_models.py; by default a small GPT-2. With --compute: of one model, behind which follow those of `small`
+#   -- OPTIONS        of tests/gpu/pytorch_models.py; by default a small GPT-2. With --compute: of one model, behind those of `small`
 #
 # OUT has links to the wheel, its kernels' library (made once, half a minute), and of each budget log, statistics and output. BUILD_FOLDER: build.
 set -euo pipefail
@@ -19,7 +19,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 build=${BUILD_FOLDER:-$root/build}
 out='' folder='' python=python3 budgets='' expect=found compute=''
-# Of --compute: 30 steps; activations of 2 MiB, because ebb does not evict buffers up to 1 MiB. With dropout there are no losses to compare: the CPU has other masks.
+# Of --compute, behind `small`: 20 steps of a model most of whose memory are activations of more than 1 MiB each, because ebb does not evict smaller
+# buffers; with a short context, because attention takes most time here. With dropout there are no losses to compare: the CPU has other masks.
 models=(
     '--model gpt2 --precision fp32 --dropout 0'
     '--model gpt2 --precision bf16 --dropout 0 --accumulate 2'
@@ -31,7 +32,7 @@ models=(
     '--model gpt2 --precision bf16 --dropout 0 --mode compile'
     '--model llama --precision fp32 --dropout 0 --mode compile'
 )
-small='--layers 4 --width 256 --heads 4 --context 128 --batch 16 --vocab 512 --steps 30 --warmup 20'
+small='--layers 2 --width 192 --heads 3 --context 32 --batch 96 --vocab 512 --steps 20 --warmup 16'
 options=(--model gpt2 --layers 4 --width 256 --heads 4 --context 256 --batch 8 --vocab 4096 --steps 24 --warmup 16)
 
 skip() {
@@ -182,7 +183,7 @@ if [[ $compute ]]; then
     echo "operators against PyTorch's CPU backend: $(tail -n 1 "$out/compute/test.log") ($out/compute/test.log)"
     for model in "${models[@]}"; do
         name=$(tr -s ' -' '-' <<<"${model#--model }")
-        read -r -a options <<<"$model $small"
+        read -r -a options <<<"$small $model"
         rm -rf "${out:?}/$name" && mkdir -p "$out/$name"
         trains "$name/alone" env PYTORCH_ALLOC_CONF=backend:cudaMallocAsync || {
             failed=1
@@ -191,7 +192,7 @@ if [[ $compute ]]; then
         [[ $model == *'--dropout 0.'* ]] || {
             options+=(--device cpu --mode eager)
             trains "$name/cpu" || failed=1
-            read -r -a options <<<"$model $small"
+            read -r -a options <<<"$small $model"
         }
         peak=$(peak_of "$name/alone")
         for budget in ${budgets//,/ }; do

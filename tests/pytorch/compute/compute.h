@@ -54,6 +54,22 @@ struct strided {
     }
 };
 
+/* The lambda of gpu_kernel_impl: operands of other types than the functor's as well. */
+template <typename F>
+struct strided_converted {
+    OffsetCalculator<operands<F>> calculator;
+    std::array<char *, operands<F>> data;
+    F f;
+    std::array<c10::ScalarType, operands<F>> types;
+    void *host;
+
+    __device__ void operator()(int i) const
+    {
+        auto offsets = calculator.get(i);
+        c10::cast_and_store(types[0], data[0] + offsets[0], at::native::invoke(f, &data[1], &offsets[1], &types[1], 1));
+    }
+};
+
 } // namespace compute
 
 #endif

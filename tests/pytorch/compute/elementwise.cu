@@ -1,4 +1,4 @@
-/* elementwise.cu: operations that work element by element. */
+/* elementwise.cu: operations that work element by element, or by its place. */
 #include "compute.h"
 
 #include <ATen/native/TensorCompare.h>
@@ -31,13 +31,87 @@ template <typename T> struct CUDAFunctorOnSelf_add {
     }
 };
 
+template <typename T> struct BitwiseAndFunctor {
+    __device__ T operator()(T a, T b) const
+    {
+        return a & b;
+    }
+};
+
+namespace
+{
+
+enum class OpType { GE, GT, LE, LT };
+
+template <typename T> struct CompareFunctor {
+    OpType operation;
+    __device__ bool operator()(T a, T b) const
+    {
+        return operation == OpType::GE   ? a >= b
+               : operation == OpType::GT ? a > b
+               : operation == OpType::LE ? a <= b
+                                         : a < b;
+    }
+};
+
+template <typename T> struct CompareEqFunctor {
+    enum { equal, different } operation;
+    __device__ bool operator()(T a, T b) const
+    {
+        return (a == b) == (operation == equal);
+    }
+};
+
+} // namespace
+
+struct Msg {
+    char text[256];
+};
+
+template <typename T> __global__ void _assert_async_cuda_kernel(const T *condition, Msg)
+{
+    if (!*condition)
+        __trap();
+}
+template __global__ void _assert_async_cuda_kernel<bool>(const bool *, Msg);
+
 } // namespace at::native
+
+namespace
+{
+
+/* A thread has one element. */
+template <typename Index, typename F>
+__global__ void elementwise_kernel_with_index(Index count, F f, typename function_traits<F>::result_type *out)
+{
+    const Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i < count)
+        out[i] = f(i);
+}
+
+} // namespace
 
 namespace compute
 {
 
 using namespace at::native;
 using at::opmath_type;
+
+template <typename T> struct arange {
+    T first, step;
+    void *host;
+
+    __device__ T operator()(int64_t i) const
+    {
+        return first + step * T(i);
+    }
+};
+
+void with_index()
+{
+    (void)(elementwise_kernel_with_index<int, arange<int64_t>>);
+    (void)(elementwise_kernel_with_index<int, arange<float>>);
+}
 
 template <typename T> struct copy {
     __device__ T operator()(T x) const
@@ -64,6 +138,57 @@ template <typename T> struct reciprocal {
     __device__ T operator()(T x) const
     {
         return T(1) / x;
+    }
+};
+
+template <typename T> struct rsqrt {
+    __device__ T operator()(T x) const
+    {
+        return ::rsqrt(x);
+    }
+};
+
+template <typename T> struct cos {
+    __device__ T operator()(T x) const
+    {
+        return std::cos(x);
+    }
+};
+
+template <typename T> struct sin {
+    __device__ T operator()(T x) const
+    {
+        return std::sin(x);
+    }
+};
+
+template <typename T> struct square {
+    void *host;
+    __device__ T operator()(T x) const
+    {
+        return x * x;
+    }
+};
+
+template <typename T> struct cube {
+    void *host;
+    __device__ T operator()(T x) const
+    {
+        return x * x * x;
+    }
+};
+
+template <typename T> struct tanh {
+    __device__ T operator()(T x) const
+    {
+        return std::tanh(x);
+    }
+};
+
+template <typename T> struct tanh_backward {
+    __device__ T operator()(T gradient, T y) const
+    {
+        return gradient * (1 - y * y);
     }
 };
 
@@ -188,6 +313,11 @@ template <typename... F> void not_contiguous()
      ...);
 }
 
+template <typename... F> void not_contiguous_converted()
+{
+    ((void)(elementwise_kernel<128, 4, strided_converted<F>>), ...);
+}
+
 /* Operands of other types than the functor's. */
 template <typename... F> void converted()
 {
@@ -200,6 +330,10 @@ template <typename... F> void converted()
 template <typename T> using product = BinaryFunctor<T, T, T, binary_internal::MulFunctor<float>>;
 template <typename T> using scaled = BUnaryFunctor<T, T, T, binary_internal::MulFunctor<float>>;
 template <typename T> using scaling = AUnaryFunctor<T, T, T, binary_internal::MulFunctor<float>>;
+template <typename T> using divided = BUnaryFunctor<T, T, T, binary_internal::DivFunctor<float>>;
+template <typename T> using equal = BinaryFunctor<T, T, bool, CompareEqFunctor<T>>;
+template <typename T> using equal_to = AUnaryFunctor<T, T, bool, CompareEqFunctor<T>>;
+using both = BinaryFunctor<bool, bool, bool, BitwiseAndFunctor<bool>>;
 
 template void
 contiguous<4, FillFunctor<float>, FillFunctor<BFloat16>, FillFunctor<c10::Half>, FillFunctor<int>,
@@ -209,15 +343,21 @@ contiguous<4, FillFunctor<float>, FillFunctor<BFloat16>, FillFunctor<c10::Half>,
            scaled<float>, scaling<float>, to_bfloat16, reciprocal<float>, silu<float>, silu<BFloat16>,
            silu_backward<float>, silu_backward<BFloat16>, gelu_tanh<float>, gelu_tanh<BFloat16>,
            gelu_tanh_backward<float>, gelu_tanh_backward<BFloat16>, clamp<float>, masked_scale<float>,
-           masked_scale<BFloat16>, compare_scalar<int64_t>>();
-template void contiguous<2, FillFunctor<int64_t>,
+           masked_scale<BFloat16>, compare_scalar<int64_t>, FillFunctor<bool>, both, equal_to<int64_t>,
+           neg<float>, rsqrt<float>, cos<float>, sin<float>, square<float>, cube<float>, tanh<float>,
+           tanh_backward<float>>();
+template void contiguous<2, FillFunctor<int64_t>, CUDAFunctorOnSelf_add<int64_t>,
                          AUnaryFunctor<int64_t, int64_t, int64_t, binary_internal::MulFunctor<int64_t>>,
-                         BUnaryFunctor<int64_t, int64_t, int64_t, div_trunc<int64_t>>>();
+                         BUnaryFunctor<int64_t, int64_t, int64_t, div_trunc<int64_t>>,
+                         BUnaryFunctor<int64_t, int64_t, int64_t, remainder<int64_t>>>();
 template void
 not_contiguous<CUDAFunctor_add<float>, CUDAFunctor_add<BFloat16>, CUDAFunctor_add<c10::Half>, product<float>,
                product<BFloat16>, neg<float>, neg<BFloat16>, copy<float>, copy<BFloat16>, copy<c10::Half>,
                copy<int64_t>, where<float>, where<BFloat16>, where<c10::Half>,
-               BUnaryFunctor<int64_t, int64_t, int64_t, remainder<int64_t>>>();
-template void converted<CUDAFunctor_add<float>, copy<float>>();
+               BUnaryFunctor<int64_t, int64_t, int64_t, remainder<int64_t>>, CUDAFunctor_add<int64_t>,
+               CUDAFunctorOnSelf_add<int64_t>, scaled<float>, divided<float>, to_bfloat16, copy<bool>, both,
+               equal<int64_t>, equal_to<int64_t>, CompareFunctor<int64_t>>();
+template void not_contiguous_converted<product<float>>();
+template void converted<CUDAFunctor_add<float>, copy<float>, copy<int64_t>>();
 
 } // namespace compute

@@ -16,11 +16,18 @@ sys.path.insert(0, str(here.parent))
 from test_kernels import kernels_of  # noqa: E402
 
 # Lambdas of the wheel's sources, which no header holds: function, and the number of its first lambda if it has several that are meant;
-# then the functor here, with the types of the lambda's arguments as {0}, {1}.
+# then the functor here, with the types of the lambda's arguments as {0}, {1}, or the type that the last of those around it is for as {type}.
 functors = {
     "neg_kernel_cuda": "compute::neg<{0}>",
     "direct_copy_kernel_cuda": "compute::copy<{0}>",
     "bfloat16_copy_kernel_cuda": "compute::to_bfloat16",
+    "rsqrt_kernel_cuda": "compute::rsqrt<{0}>",
+    "cos_kernel_cuda": "compute::cos<{0}>",
+    "sin_kernel_cuda": "compute::sin<{0}>",
+    "pow_tensor_scalar_kernel_impl#1": "compute::square<{0}>",
+    "pow_tensor_scalar_kernel_impl#2": "compute::cube<{0}>",
+    "tanh_kernel_cuda": "compute::tanh<{0}>",
+    "tanh_backward_kernel_cuda": "compute::tanh_backward<{0}>",
     "reciprocal_kernel_cuda": "compute::reciprocal<{0}>",
     "silu_kernel": "compute::silu<{0}>",
     "silu_backward_kernel": "compute::silu_backward<{0}>",
@@ -31,6 +38,8 @@ functors = {
     "launch_clamp_scalar": "compute::clamp<{0}>",
     "masked_scale_kernel": "compute::masked_scale<{0}>",
     "sum_functor": "compute::sum<{0}>",
+    "and_kernel_cuda": "compute::both<{0}>",
+    "arange_cuda_out": "compute::arange<{type}>",
     "remainder_kernel_cuda": "compute::remainder<{0}>",
     "div_trunc_kernel_cuda": "compute::div_trunc<{0}>",
     "where_kernel_impl": "compute::where<{1}>",
@@ -39,14 +48,18 @@ functors = {
 
 of_wheel = re.compile(
     r"at::native::(?:binary_internal::)?(?:\(anonymous namespace\)::)?(\w+)(?:<[^()<>]*>)?(?:::operator\(\))?\((?:[^()]|\(anonymous namespace\))*\)"
-    r"((?:::\{lambda\(\)#\d+\}::operator\(\)\(\) const)*)::\{lambda\(([^()]+)\)#\d+\}")
+    r"((?:::\{lambda\(\)#\d+\}::operator\(\)\(\) const)*)::\{lambda\(([^()]+)\)(#\d+)\}")
+
+# Of AT_DISPATCH_ALL_TYPES_AND2(Half, BFloat16), in the order of its lambdas.
+types = dict(zip(("#1", "#2", "#3", "#4", "#5", "#6", "#7", "#8", "#9"),
+                 ("unsigned char", "signed char", "int", "long", "short", "double", "float", "c10::Half", "c10::BFloat16")))
 
 
 def ours(match):
-    function, chain, arguments = match.groups()
-    first = re.search(r"#(\d+)", chain)
-    name = functors.get(function) or functors.get(f"{function}#{first.group(1) if first else 0}")
-    return name.format(*arguments.split(", ")) if name else match.group()
+    function, chain, arguments, own = match.groups()
+    numbers = re.findall(r"#\d+", chain) or [own]
+    name = functors.get(function) or functors.get(function + numbers[0])
+    return name.format(*arguments.split(", "), type=types.get(numbers[-1])) if name else match.group()
 
 
 # Attention's kernels have many instances, by shape and architecture; here one for each type (attention.cu).
@@ -63,8 +76,9 @@ def ours_of_attention(match):
     return "void compute::" + name.format(elements[match["element"] or match["half"]], match["clear"]) if name else match.group()
 
 
-# The lambda of a function that is in a header, but has more in it than Clang's.
-strided = re.compile(r"at::native::gpu_kernel_impl_nocast<(.*?)>\(at::TensorIteratorBase&, \1 const&\)::\{lambda\(int\)#1\}")
+# Lambdas of functions that are in a header, but have more in them than Clang's; of one that is in none.
+strided = re.compile(r"at::native::gpu_kernel_impl(_nocast)?<(.*?)>\(at::TensorIteratorBase&, \2 const&\)::\{lambda\(int\)#1\}")
+indexed = re.compile(r"at::native::gpu_index_kernel<at::native::index_kernel_impl<at::native::OpaqueType<(\d+)>>\(.*?::\{lambda\(int\)#1\}")
 
 
 def shown(names):
@@ -142,7 +156,8 @@ def main():
     wheel = kernels_of(library)
     numbers = {}
     for i, text in enumerate(shown([name.decode() for name in wheel])):
-        text = attention.sub(ours_of_attention, strided.sub(r"compute::strided<\1>", of_wheel.sub(ours, text)))
+        text = strided.sub(lambda lambda_: f"compute::strided{'' if lambda_[1] else '_converted'}<{lambda_[2]}>", of_wheel.sub(ours, text))
+        text = attention.sub(ours_of_attention, indexed.sub(r"compute::indexed<\1>", text))
         numbers.setdefault(text, []).append(i)
     units = [make_unit(source, torch, build, out, folder, numbers) for source in sorted(here.glob("*.cu"))]
     units = [unit for unit in units if unit]

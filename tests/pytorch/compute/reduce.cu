@@ -1,4 +1,4 @@
-/* reduce.cu: sums and norms. */
+/* reduce.cu: sums, means and norms; whether all hold. */
 #include "compute.h"
 
 #include <ATen/native/ReduceOps.h>
@@ -13,6 +13,11 @@ using at::opmath_type;
 template <typename T>
 struct sum {
     __device__ T operator()(T a, T b) const { return a + b; }
+};
+
+template <typename T>
+struct both {
+    __device__ T operator()(T a, T b) const { return a && b; }
 };
 
 } // namespace compute
@@ -52,6 +57,8 @@ void summed()
 template void summed<float>();
 template void summed<BFloat16>();
 template void reduced<512, 1, float, NormTwoOps<float, float, float, true>>();
+template void reduced<512, 1, float, MeanOps<float, float, float, float>>();
+template void reduced<512, 1, bool, func_wrapper_t<bool, both<bool>>>();
 template void reduced<512, 1, int64_t, func_wrapper_t<int64_t, MaxNanFunctor<int64_t>>>();
 template void reduced<512, 1, int64_t, func_wrapper_t<int64_t, MinNanFunctor<int64_t>>>();
 

@@ -1,5 +1,5 @@
 """test_kernels_of_torch.py [WORD]...: operators of PyTorch whose kernels no header of the wheel holds (norm.cu, softmax.cu, loss.cu, dropout.cu,
-shape.cu, indexing.cu, attention.cu), forward and backward, against PyTorch's CPU backend. run.sh --compute runs it. A line for each case; with
+shape.cu, indexing.cu, attention.cu, some of elementwise.cu and reduce.cu), forward and backward, against PyTorch's CPU backend. run.sh --compute runs it. A line for each case; with
 words, those whose name has one. 1 if one is wrong, differs when it is run again, or lacks a kernel."""
 
 import sys
@@ -122,7 +122,37 @@ def indexings(dtype):
                 yield f"embedding {width} by {count}", lambda w, t: F.embedding(t, w), (w, t)
     yield "embedding with padding", lambda w, t: F.embedding(t, w, padding_idx=3), (random(9, 24, dtype=dtype), torch.randint(9, (60,)))
     yield "index_select along 1", lambda w, t: torch.index_select(w.detach(), 1, t), (random(6, 9, 16, dtype=dtype), torch.randint(9, (7,)))
+    if dtype == torch.float32:
+        rows, columns = torch.randint(50, (500,)), torch.randint(-40, 40, (500,))
+        for shape in ((50, 40), (50, 3, 70)):
+            w, g = random(*shape, dtype=dtype), random(500, *shape[1:], dtype=dtype)
+            yield f"index {shape}", lambda w, t: w[t], (w, rows)
+            yield f"index_put {shape}", lambda w, g, t: w.index_put((t,), g, accumulate=True), (w, g, rows)
+        w, g, t = random(600, 40, dtype=dtype), random(5000, 40, dtype=dtype), torch.randint(600, (5000,))
+        yield "index_put of many", lambda w, g, t: w.index_put((t,), g, accumulate=True), (w, g, t)
+        yield "index of two", lambda w, r, c: w.detach()[r, c], (random(50, 40, dtype=dtype), rows, columns)
+    for x in (torch.randint(99, (50, 40)), torch.rand(50, 40) < 0.5, torch.randn(50, 40).to(dtype)):
+        yield f"index of {x.dtype}", lambda x, t: x.detach()[:, t], (x, torch.randint(40, (9, 7)))
     yield "cumsum", lambda x: x.cumsum(-1), (torch.randint(9, (5, 300)),)
+
+
+def elements(dtype):
+    """Of one type."""
+    if dtype != torch.float32:
+        return
+    x, t = random(70, 33, dtype=dtype), torch.randint(-3, 4, (70, 33))
+    yield "tanh", torch.tanh, (x,)
+    yield "sin and cos", lambda x: (x.sin(), (100 * x).cos()), (x,)
+    yield "pow", lambda x: (x.detach() ** 2, x.detach() ** 3), (x,)
+    yield "rsqrt of a mean", lambda x: torch.rsqrt((x.detach() ** 2).mean(-1) + 1), (x,)
+    yield "mean", lambda x: x.mean(0), (x,)
+    yield "divided, transposed", lambda x: x.detach()[:, ::2].t() / 3, (x,)
+    yield "product of two types, transposed", lambda x: x.detach()[:, ::2].t() * x.detach().bfloat16()[:, 1::2].t()[:1], (x,)
+    yield "arange", lambda x: tuple(torch.arange(*of, device=x.device) for of in ((300,), (7, -90, -3), (0, 2, 0.25))), (x,)
+    yield "sums of integers", lambda t: (t + 3, t[:, ::2] + 3, t + t[:1], t[:, ::2] + t[:, 1:2]), (t,)
+    yield "comparisons", lambda t: (t == 2, t[:, ::2] == 2, t[:, ::2] == t[:, :1], t[:, ::2] <= t[:1, :17], t[:, ::2] > t[:1, :17]), (t,)
+    yield "and", lambda t: ((t > 1) & (t == 2), (t > 0) & (t[:1] == 2), (t > 0).all(), (t > -9).all()), (t,)
+    yield "assertion", lambda t: (torch._assert_async((t < 9).all()), t[0])[1:], (t,)
 
 
 def attentions(dtype):
@@ -197,10 +227,12 @@ def dropped(dtype):
 def main():
     words, wrong, count = sys.argv[1:], 0, 0
     torch.manual_seed(1)
+    torch.use_deterministic_algorithms(True)  # the gradient of an index is sorted
+    torch.utils.deterministic.fill_uninitialized_memory = False
     print("seed 1")
     for of_type, dtype in TYPES.items():
         cases = [(name, lambda of=of, inputs=inputs: difference(of, inputs, dtype)) for family in
-                 (norms, softmaxes, losses, shapes, indexings, attentions) for name, of, inputs in family(dtype)]
+                 (norms, softmaxes, losses, shapes, indexings, elements, attentions) for name, of, inputs in family(dtype)]
         for name, of in cases + list(dropped(dtype)):
             name = f"{of_type} {name}"
             if words and not any(word in name for word in words):
