@@ -41,8 +41,10 @@ function(softgpu_kernels target)
     return()
   endif()
   if(ARG_SAME_AS)
+    # By folder and name: TARGET_FILE would have it built, also where SOFTGPU_KERNELS is off.
+    set(library ${ARG_SAME_AS}_softgpu)
     add_custom_command(TARGET ${target} POST_BUILD COMMAND ${CMAKE_COMMAND} -E create_symlink
-      "$<TARGET_FILE:${ARG_SAME_AS}_softgpu>" "$<TARGET_FILE:${target}>.softgpu.so" VERBATIM)
+      "$<TARGET_FILE_DIR:${library}>/$<TARGET_FILE_NAME:${library}>" "$<TARGET_FILE:${target}>.softgpu.so" VERBATIM)
   else()
     softgpu_kernel_library(${target} "$<TARGET_FILE_DIR:${target}>" "$<TARGET_FILE_NAME:${target}>" ${ARG_SOURCES})
     set(ARG_SAME_AS ${target})
