@@ -1,10 +1,11 @@
 """report.py FOLDER BUDGET...: what runs with kernels that compute have shown (run.sh --compute): the losses beside those of PyTorch's CPU
 backend, the bits within each budget beside those without ebb, and which launches are proven or refused. 1 if losses or bits differ, or a
-budget's plan was never driven."""
+budget's plan was never driven although there is one."""
 
 import collections
 import json
 import pathlib
+import re
 import sys
 
 # Relative. PyTorch computes products of float32 in TF32 (its "high" precision) on a GPU, and with other orders of sums.
@@ -43,14 +44,16 @@ def main():
             continue
         run, stats = read(folder / f"{budget}.json"), read(folder / f"{budget}.stats")
         same = (run["hash"], run["losses"]) == (alone["hash"], alone["losses"])
-        good = good and same and stats["steps_driven"] > 0
-        print(f"  {budget}: {'same bits' if same else 'OTHER BITS'}; driven {stats['steps_driven']} of {stats['steps']} steps; "
+        smallest = re.search(r"there is no plan for a budget of .*, only from (\d+ MiB) on", (folder / f"{budget}.log").read_text())
+        good = good and same and (stats["steps_driven"] > 0 or smallest is not None)
+        driven = f"driven {stats['steps_driven']}" if not smallest else f"no plan below {smallest[1]}, reactive in all"
+        print(f"  {budget}: {'same bits' if same else 'OTHER BITS'}; {driven} of {stats['steps']} steps; "
               f"dropped {stats['dropped']}, offloaded {stats['offloaded']} buffers; {stats['replays']} replays, {stats['mismatches']} mismatches; "
               f"{stats['stale_words']} stale words")
         trace = folder / f"{budget}.trace"
         for verdict, names in sorted(launches(trace).items() if trace.exists() else []):
             print(f"    {verdict}: {names.total()} launches of {len(names)} kernels")
-            for name, count in names.most_common() if verdict != "proven" else []:
+            for name, count in names.most_common() if verdict not in ("proven", "untried") else []:
                 print(f"      {count} {name[:160]}")
     sys.exit(not good)
 
