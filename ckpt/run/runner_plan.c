@@ -33,7 +33,10 @@ static void report_plan(ebb_device_t *dev, const ebb_plan_sum_t *s, const ebb_va
         (double)s->peak_bytes / (1 << 20), (double)s->bytes_out / (1 << 20), (double)s->bytes_in / (1 << 20),
         (double)s->dropped_bytes / (1 << 20), ms, ms - alone_ms,
         alone_ms > 0 ? 100 * (ms / alone_ms - 1) : 0);
-    const double gap = ebb_planning_gap(dev, k->learned->trace, &k->limits, &k->rates, k->plan);
+    /* Not for free, and in the program's call: not where it is not read. */
+    const double gap = ebb_options.log_level < EBB_INFO
+                           ? -1
+                           : ebb_planning_gap(dev, k->learned->trace, &k->limits, &k->rates, k->plan);
     if (gap >= 0)
         ebb_log(EBB_INFO, "that is at most %.1f%% above the best possible within this memory", 100 * gap);
     ebb_log(EBB_DEBUG, "the plan keeps %u buffers, offloads %u, drops %u; it replays %u launches",

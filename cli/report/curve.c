@@ -34,13 +34,13 @@ static bool add_point(ebb_curve_t *c, const ebb_trace_t *t, const ebb_plan_reque
     const ebb_check_limits_t limits = {budget, r.host_bytes};
     const bool good = ebb_check_plan(t, p, &limits, why, why_bytes);
     ebb_curve_point_t *x = &c->point[c->count++];
-    const double ns = (double)p->predicted_ns, gap = ebb_plan_gap(p, t, &r),
-                 least = gap < 0 ? 0 : ns / (1 + gap);
-    *x = (ebb_curve_point_t){.budget_bytes = budget,
-                             .percent = 100 * (ns / operations_ns - 1),
-                             .least_percent = least > operations_ns ? 100 * (least / operations_ns - 1) : 0,
-                             .state_bytes = moved_state(p, t),
-                             .sum = ebb_plan_sum(p, t)};
+    const uint64_t least = ebb_plan_bound_ns(t, &r); /* there is a plan: it is a number */
+    *x = (ebb_curve_point_t){
+        .budget_bytes = budget,
+        .percent = 100 * ((double)p->predicted_ns / operations_ns - 1),
+        .least_percent = (double)least > operations_ns ? 100 * ((double)least / operations_ns - 1) : 0,
+        .state_bytes = moved_state(p, t),
+        .sum = ebb_plan_sum(p, t)};
     c->most_percent = x->percent > c->most_percent ? x->percent : c->most_percent;
     ebb_plan_delete(p);
     return good && x->state_bytes != UINT64_MAX;

@@ -356,9 +356,7 @@ static inline void touch_cell(const touch_t *t, cell_t *cell, uint8_t mask)
     }
 }
 
-/* Copies of structs read padding too, which nobody writes: of a large access one byte has to be valid, of a small one one
- * in each cell. */
-/* Any byte of it: compilers copy structs, with their padding, by words. */
+/* Any byte of it: compilers copy structs by words, with their padding, which nothing writes. */
 static bool initialised(const touch_t *t, const cell_t *cells, size_t offset)
 {
     bool any = false;
