@@ -55,7 +55,7 @@ static CUresult fill(sg_module_t *m)
     return CUDA_SUCCESS;
 }
 
-/* One library, for one of the two modes: none beside it is looked for. */
+/* Of PTX that the program has loaded: a library for the mode that all kernels run in. */
 static CUresult compile(sg_module_t *m, const char *ptx, size_t bytes)
 {
     sg_ptx_module_t *parts;

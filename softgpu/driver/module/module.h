@@ -26,8 +26,8 @@ struct sg_module {
     struct CUkern_st *kernels;   /* [kernel_count], of the same; NULL: no library */
     char library_handle;         /* its address is the CUlibrary, while the module's own is the CUmodule */
     char *origin;                /* the object that holds the image */
-    char *library;       /* its kernel library for fast mode; NULL: `origin` itself, which knows no modes */
-    uint32_t ptx_target; /* of what it was compiled from, as in sm_80; 0: no PTX */
+    char *library;               /* its kernel library; NULL: `origin` itself */
+    uint32_t ptx_target;         /* of what it was compiled from, as in sm_80; 0: no PTX */
     uint32_t unit;
     const softgpu_kernel_table_t *table;
     sg_ptx_module_t **
@@ -77,8 +77,9 @@ CUresult sg_jit_refuse(const char *ptx, size_t bytes);
 CUresult sg_jit_check(const char *ptx, size_t bytes);
 /* Read; the caller's. */
 CUresult sg_jit_module(const char *ptx, size_t bytes, sg_ptx_module_t **module);
-/* The kernel library made of it, whose `target` is as in sm_80, for SIMT mode, or for checked mode if all have to run in that, compiled unless it has been before: *path, the caller's. *parts, the caller's: what its kernels
- * are made of when they are launched; NULL: the library has them. What is wrong is in the log. */
+/* The kernel library made of it, for SIMT mode, or for checked mode if all have to run in that; compiled unless it has been before. *path is the
+ * caller's; *target as in sm_80. *parts, the caller's too, is what its kernels are made of when they are launched; NULL: the library has them.
+ * What is wrong is in the log. */
 CUresult sg_jit_open(const char *ptx, size_t bytes, uint32_t *target, sg_ptx_module_t **parts, char **path);
 /* The library of one of a module's kernels. */
 CUresult sg_jit_kernel(const sg_ptx_module_t *module, const char *kernel, const sg_ptx_layout_t *layout,
