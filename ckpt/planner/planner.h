@@ -187,9 +187,9 @@ typedef struct ebb_bound_group {
 
 /* Owns its arrays. */
 typedef struct ebb_bound {
-    uint64_t step_ns; /* without a plan */
-    double copy_cost; /* that compute takes longer, for each nanosecond of a copy */
-    uint32_t needed;  /* chunks, at the moment */
+    uint64_t step_ns;         /* without a plan */
+    double out_cost, in_cost; /* that compute takes longer, for each nanosecond of a copy */
+    uint32_t needed;          /* chunks, at the moment */
     /* [item_count] by `before`, by `behind`, and by chunks for their time of the link */
     ebb_bound_item_t *out, *in, *dense_out, *dense_in;
     ebb_bound_group_t *group; /* by what a chunk costs */
