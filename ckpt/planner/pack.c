@@ -20,11 +20,11 @@
 
 enum {
     MOST_SEARCHED = 2048, /* buffers: the search goes as deep */
-    ATTEMPT = 5,          /* steps of the first attempts, times the square of the buffers and a few more */
+    FEW = 8,              /* more, so that few buffers get steps and are shuffled, too */
+    ATTEMPT = 5,          /* steps of the first one, times the square of the buffers */
     GROWTH = 32,          /* each attempt takes one in so many steps more */
-    FEW = 8,
-    SHARE = 4,   /* one in so many of the steps that are left is for one height */
-    SHUFFLE = 10 /* an attempt moves buffers by one in so many places at most */
+    SHARE = 4,            /* one in so many of the steps that are left is for one height */
+    SHUFFLE = 10          /* an attempt moves buffers by one in so many places at most */
 };
 
 /* Moments: sets of buffers that are alive together, none of them part of another one. Lifetimes overlap where they have one in
