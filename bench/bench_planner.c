@@ -3,6 +3,7 @@
  * against what is alive at once, for pieces of a rectangle and small buffers of a step (tests/ckpt/lifetimes.c).
  *
  *   bench_planner [LAYERS [MICRO_BATCHES [BOUND [PERCENT]]]]     default: 450 1, 60 7, and small buffers
+ *   bench_planner chains [CASES [STAGES]]                        45 7: beside the best possible (tests/ckpt/plan_exact.h), recomputing only
  *
  * Time is processor time of the process; other programs on the same processors make it up to three times as long. So what a plan may take
  * is told in checks of it, which meet the same: exits 1 if it takes more than BOUND times as long as checking it, is not good, or is slower
@@ -11,11 +12,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 
 #include "ckpt/checker/checker.h"
 #include "ckpt/planner/planner.h"
 #include "lifetimes.h"
+#include "plan_exact.h"
 #include "traces.h"
 
 #define PLENTY (UINT64_C(1) << 50)
@@ -148,9 +151,72 @@ static bool pack_all(bool step)
     return good;
 }
 
+/* ---- against the best possible ---- */
+
+typedef struct against {
+    uint32_t possible, found,
+        optimal; /* budgets: with a plan at all, with one of ours, with one that is as fast as any */
+    uint32_t cases, least; /* steps; of those, ours reaches the smallest budget that is possible */
+    double sum, worst, extra, extra_best;
+} against_t;
+
+static void against_exact(against_t *a, const ebb_trace_t *t, uint32_t most)
+{
+    bool first = true;
+    char why[400];
+    const uint64_t all_ns = plan_exact_ns(t, most);
+    a->cases++;
+    for (uint32_t chunks = 1; chunks < most; chunks++) {
+        const uint64_t best = plan_exact_ns(t, chunks);
+        if (best == UINT64_MAX)
+            continue;
+        const ebb_plan_request_t r = {
+            .device_bytes = chunks * t->chunk_bytes, .host_bytes = PLENTY, .recompute = true};
+        ebb_plan_t *p = ebb_plan_make(t, &r, why, sizeof why);
+        a->possible++;
+        a->found += p != NULL;
+        a->least += first && p;
+        first = false;
+        if (!p && getenv("BENCH_CASES"))
+            printf("  seed %" PRIu32 " %" PRIu32 " chunks of %" PRIu32 ": none\n", a->cases, chunks, most);
+        if (!p)
+            continue;
+        const double over = (double)p->predicted_ns / (double)best - 1;
+        a->optimal += p->predicted_ns <= best + 10;
+        a->sum += over;
+        a->worst = over > a->worst ? over : a->worst;
+        a->extra += (double)(p->predicted_ns - all_ns);
+        a->extra_best += (double)(best - all_ns);
+        if (getenv("BENCH_CASES"))
+            printf("  seed %" PRIu32 " %" PRIu32 " chunks of %" PRIu32 ": %+.2f%%\n", a->cases, chunks, most,
+                   100 * over);
+        ebb_plan_delete(p);
+    }
+}
+
+static bool chains(uint32_t cases, uint32_t stages)
+{
+    against_t a = {0};
+    const double begin = cpu_ms();
+    for (uint32_t seed = 1; seed <= cases; seed++) {
+        ebb_trace_t *t = trace_of_stages(seed, 2 + seed % (stages - 1));
+        uint64_t most = keep_bytes(t, (ebb_plan_request_t){.host_bytes = PLENTY, .recompute = true});
+        against_exact(&a, t, (uint32_t)(most / t->chunk_bytes));
+        ebb_trace_delete(t);
+    }
+    printf("%" PRIu32 " chains of up to %" PRIu32 " stages: %" PRIu32
+           " budgets are possible, %.1f%% found, %.1f%% optimal; the least in %" PRIu32 " of %" PRIu32
+           "; step %.2f%% over the optimum (mean; worst %.1f%%), extra time %.3f times; %.1f s\n",
+           cases, stages, a.possible, 100.0 * a.found / a.possible, 100.0 * a.optimal / a.possible, a.least,
+           a.cases, 100 * a.sum / a.found, 100 * a.worst, a.extra / a.extra_best, (cpu_ms() - begin) / 1e3);
+    return a.found > 0;
+}
+
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
+    if (argc > 1 && !strcmp(argv[1], "chains"))
+        return !chains(argc > 2 ? (uint32_t)atoi(argv[2]) : 45, argc > 3 ? (uint32_t)atoi(argv[3]) : 7);
     const double bound = argc > 3 ? atof(argv[3]) : 1e9;
     if (argc > 1)
         return !plan_all((uint32_t)atoi(argv[1]), argc > 2 ? (uint32_t)atoi(argv[2]) : 1, bound,

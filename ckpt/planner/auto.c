@@ -129,7 +129,7 @@ static void search_level(search_t *s, uint32_t target)
         if (!has_its_turn(s, i, target))
             continue;
         const ebb_search_params_t params = params_of(s, i, target, aim);
-        const uint64_t ns = ebb_candidates_try(c, &params);
+        const uint64_t ns = ebb_candidates_try(c, &params, target);
         if (c->chunks > target && c->chunks - target <= target / 32 + 2 && 2 * target > c->chunks)
             aim = aim < 2 * target - c->chunks ? aim : 2 * target - c->chunks;
         if (ns <= step + 1)
@@ -288,7 +288,7 @@ ebb_plan_t *ebb_auto_make(const ebb_trace_t *trace, const ebb_plan_request_t *re
         return NULL;
     const uint32_t peak = ebb_candidates_keep_peak(&c);
     const ebb_search_params_t keep = {.most_replay_ns = UINT64_MAX, .target_chunks = peak};
-    ebb_candidates_try(&c, &keep);
+    ebb_candidates_try(&c, &keep, peak);
     c.reached = peak > c.limit ? 0 : peak;
     if (peak > c.limit)
         search(&c, peak);

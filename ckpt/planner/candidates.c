@@ -64,11 +64,11 @@ void ebb_candidates_join(ebb_candidates_t *s, ebb_front_t *others)
     *others = (ebb_front_t){0};
 }
 
-/* The plan of the schedule that was walked; its time. UINT64_MAX: there is none. */
-static uint64_t offer(ebb_candidates_t *s)
+/* The plan of the schedule that was walked, for which `target` chunks were wanted; its time. UINT64_MAX: there is none. */
+static uint64_t offer(ebb_candidates_t *s, uint32_t target)
 {
     ebb_overlay_t overlay;
-    if (!ebb_overlay_make(&overlay, &s->schedule, &s->model, EBB_NONE / 2))
+    if (!ebb_overlay_make(&overlay, &s->schedule, &s->model, target))
         return UINT64_MAX;
     s->chunks = overlay.chunk_count;
     if (overlay.chunk_count < s->least)
@@ -83,7 +83,8 @@ static uint64_t offer(ebb_candidates_t *s)
         ebb_plan_delete(plan);
     }
     ebb_overlay_delete(&overlay);
-    return ns ? ns : UINT64_MAX;
+    const uint64_t excess = s->chunks > target ? s->chunks - target : 0;
+    return ns ? ns + (uint64_t)((double)excess * (double)ns / (target + 1.0)) : UINT64_MAX;
 }
 
 static bool copies(const ebb_schedule_t *s)
@@ -106,7 +107,7 @@ uint64_t ebb_candidates_slack(const ebb_candidates_t *s, const ebb_candidate_t *
     return incumbent && incumbent->ns > step ? incumbent->ns - step : incumbent ? 0 : UINT64_MAX;
 }
 
-uint64_t ebb_candidates_try(ebb_candidates_t *s, const ebb_search_params_t *params)
+uint64_t ebb_candidates_try(ebb_candidates_t *s, const ebb_search_params_t *params, uint32_t target)
 {
     ebb_schedule_t *schedule = &s->schedule;
     uint64_t ns = UINT64_MAX;
@@ -115,17 +116,17 @@ uint64_t ebb_candidates_try(ebb_candidates_t *s, const ebb_search_params_t *para
     if (!ebb_schedule_walk(schedule, &s->model, params))
         return ns;
     if (!copies(schedule))
-        return offer(s);
+        return offer(s, target);
     const uint32_t peak = ebb_schedule_peak(schedule, &s->model),
                    limit = peak > params->target_chunks ? peak : params->target_chunks;
     if (!params->fates && !ebb_schedule_keep(schedule, &s->model, limit)) /* a fixed strategy is followed */
         return ns;
     /* As late as copies can be, where a try takes little time: it is hardly ever the better one. */
     if (s->model.trace->operation_count <= LONG_STEP)
-        ns = offer(s);
+        ns = offer(s, target);
     if (!ebb_schedule_relax(schedule, &s->model, limit))
         return ns;
-    const uint64_t relaxed = offer(s);
+    const uint64_t relaxed = offer(s, target);
     return ns < relaxed ? ns : relaxed;
 }
 
@@ -156,11 +157,11 @@ void ebb_candidates_try_strategy(ebb_candidates_t *s, const ebb_policy_t *policy
         const uint32_t low = walked_peak(s, &params);
         for (uint32_t i = levels; i > 0 && low < high; i--) {
             params.target_chunks = low + (uint32_t)((uint64_t)(high - low) * i / levels);
-            ebb_candidates_try(s, &params);
+            ebb_candidates_try(s, &params, EBB_NONE / 2);
         }
         params.target_chunks = low;
     }
-    ebb_candidates_try(s, &params);
+    ebb_candidates_try(s, &params, EBB_NONE / 2);
     ebb_fates_delete(&fates);
 }
 

@@ -138,12 +138,16 @@ void ebb_improve(ebb_improver_t *s, const ebb_search_params_t *start, uint32_t c
     for (uint32_t i = 0; i < walks && !ebb_candidates_done(c, chunks); i++) {
         params.most_replay_ns = UINT64_MAX;
         const ebb_candidate_t *known = ebb_candidates_best(c, chunks);
+        const uint64_t known_ns = known ? known->ns : 0;
         if (i && !known)
             return;
         if (i)
             change(s, known->plan);
         params.most_replay_ns = best - step;
-        const uint64_t ns = ebb_candidates_try(c, &params);
+        const uint64_t ns = ebb_candidates_try(c, &params, chunks);
+        /* Aim at less where this takes too much and there is something better that does not. */
+        if (c->chunks > chunks && params.target_chunks > chunks / 2 && best > known_ns)
+            params.target_chunks -= (c->chunks - chunks + 1) / 2;
         if (ns < best) {
             best = ns;
             copy_prices(s, true);

@@ -186,9 +186,12 @@ typedef struct ebb_overlay {
 uint32_t *ebb_schedule_profile(const ebb_schedule_t *schedule, const ebb_model_t *model);
 /* The most chunks that are resident at once; EBB_NONE: no memory. */
 uint32_t ebb_schedule_peak(const ebb_schedule_t *schedule, const ebb_model_t *model);
-/* False: no memory, or it takes more than `limit` chunks. */
+/* So many chunks are enough: no work is spent on less. False: no memory, or a boundary's chunks do not agree with the schedule. */
 bool ebb_overlay_make(ebb_overlay_t *overlay, const ebb_schedule_t *schedule, const ebb_model_t *model,
-                      uint32_t limit);
+                      uint32_t enough);
+/* Lays the places anew, on fewer chunks if it can, as long as it takes more than `enough` and more than are resident at once (repair.c). */
+void ebb_overlay_repair(ebb_overlay_t *overlay, const ebb_schedule_t *schedule, const ebb_model_t *model,
+                        uint32_t enough);
 void ebb_overlay_delete(ebb_overlay_t *overlay);
 
 /* Where there are several streams: which waits for which, as bits. */
@@ -446,8 +449,9 @@ bool ebb_candidates_done(const ebb_candidates_t *candidates, uint32_t chunks);
 /* What replays may take for a plan to be faster than this one; NULL: anything. */
 uint64_t ebb_candidates_slack(const ebb_candidates_t *candidates, const ebb_candidate_t *incumbent);
 
-/* Walks with these parameters, and offers what comes of it. What came of it at best, in ns; UINT64_MAX: nothing. */
-uint64_t ebb_candidates_try(ebb_candidates_t *candidates, const ebb_search_params_t *params);
+/* Walks with these parameters, and offers what comes of it. What came of it at best, in ns; a plan that takes more than `target` chunks
+ * counts as slower by as much. UINT64_MAX: nothing came of it. */
+uint64_t ebb_candidates_try(ebb_candidates_t *candidates, const ebb_search_params_t *params, uint32_t target);
 
 /* Chunks that are in use at once if nothing is given up. 0: no memory. */
 uint32_t ebb_candidates_keep_peak(ebb_candidates_t *candidates);

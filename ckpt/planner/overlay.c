@@ -14,7 +14,10 @@
 
 #include "ckpt/planner/internal.h"
 
-enum { CANDIDATES = 4000 /* blocks that a place with several intervals looks at */ };
+enum {
+    CANDIDATES = 4000 /* blocks that a place with several intervals looks at */,
+    MOST = EBB_NONE / 2 /* chunks */
+};
 
 /* Another interval, of a place that has the block. */
 typedef struct booking {
@@ -32,7 +35,7 @@ typedef struct sweep {
     const ebb_schedule_t *schedule;
     const ebb_model_t *model;
     const ebb_overlay_t *overlay;
-    uint32_t end, limit, top; /* top: chunks so far */
+    uint32_t end, top; /* top: chunks so far */
     uint32_t *next_interval,
         *got; /* per interval: the place's next one, EBB_NONE; per place: chunks that it has */
     uint32_t *first_at,
@@ -237,7 +240,7 @@ static bool place_interval(sweep_t *w, uint32_t interval)
             continue;
         }
         const uint32_t missing = chunks - w->got[s->place], block = new_block(w, w->top, missing);
-        if (w->failed || missing > w->limit - w->top)
+        if (w->failed || missing > MOST - w->top)
             return false;
         w->top += missing;
         give(w, block, interval);
@@ -308,8 +311,6 @@ static bool place_given(sweep_t *w, uint32_t place, uint32_t interval)
 static bool make_given(sweep_t *w)
 {
     const ebb_boundary_t *b = w->model->request->boundary;
-    if (b && b->chunk_count > w->limit)
-        return false;
     for (; b && w->top < b->chunk_count && !w->failed; w->top++)
         new_block(w, w->top, 1);
     return !w->failed;
@@ -358,12 +359,10 @@ static uint32_t *unset(size_t count)
     return list;
 }
 
-/* Chunks for all places, into the overlay. False: no memory, or it takes more than `limit`. */
-static bool sweep(ebb_overlay_t *o, const ebb_schedule_t *s, const ebb_model_t *m, uint32_t places,
-                  uint32_t limit)
+/* Chunks for all places, into the overlay. False: no memory. */
+static bool sweep(ebb_overlay_t *o, const ebb_schedule_t *s, const ebb_model_t *m, uint32_t places)
 {
-    sweep_t w = {
-        .schedule = s, .model = m, .overlay = o, .end = s->event_count, .limit = limit, .unused = EBB_NONE};
+    sweep_t w = {.schedule = s, .model = m, .overlay = o, .end = s->event_count, .unused = EBB_NONE};
     w.next_interval = unset(s->interval_count);
     w.next_at = unset(s->interval_count);
     w.got = calloc((size_t)places + 1, sizeof *w.got);
@@ -408,7 +407,7 @@ static void lay_idle(ebb_overlay_t *o, const ebb_schedule_t *s, const ebb_model_
         }
 }
 
-bool ebb_overlay_make(ebb_overlay_t *o, const ebb_schedule_t *s, const ebb_model_t *m, uint32_t limit)
+bool ebb_overlay_make(ebb_overlay_t *o, const ebb_schedule_t *s, const ebb_model_t *m, uint32_t enough)
 {
     const uint32_t places = m->trace->buffer_count + s->scratch_count;
     uint32_t total = 0;
@@ -422,14 +421,15 @@ bool ebb_overlay_make(ebb_overlay_t *o, const ebb_schedule_t *s, const ebb_model
         o->first[i + 1] = total;
     }
     o->chunk = malloc(((size_t)total + 1) * sizeof *o->chunk);
-    const bool good = occupied && o->first && o->chunk && sweep(o, s, m, places, limit);
+    const bool good = occupied && o->first && o->chunk && sweep(o, s, m, places);
     free(occupied);
-    if (good)
+    if (good) {
+        ebb_overlay_repair(o, s, m, enough);
         lay_idle(o, s, m);
-    if (good && o->chunk_count <= limit)
-        return true;
-    ebb_overlay_delete(o);
-    return false;
+    } else {
+        ebb_overlay_delete(o);
+    }
+    return good;
 }
 
 void ebb_overlay_delete(ebb_overlay_t *o)

@@ -145,7 +145,7 @@ static void host_budget_below_the_boundary_gets_no_plan(void **state)
     char why[300];
     ebb_trace_t *first = step_of(8), *second = step_of(1);
     ebb_plan_request_t q = request_of("auto", 0);
-    q.device_bytes = ebb_plan_floor(first, &q) * 5 / 4;
+    q.device_bytes = ebb_plan_floor(first, &q) * 3 / 2;
     ebb_plan_t *leading = ebb_plan_make(first, &q, why, sizeof why);
     assert_non_null(leading);
     ebb_boundary_t *b = boundary_of(leading, first, second);

@@ -240,6 +240,40 @@ ebb_trace_t *trace_of_chain(uint32_t stages, uint32_t chunks)
     return m.t;
 }
 
+ebb_trace_t *trace_of_stages(uint32_t seed, uint32_t stages)
+{
+    maker_t m = {ebb_trace_new(CHUNK), 0};
+    uint32_t *state = malloc(2 * (stages + (size_t)1) * sizeof *state);
+    if (!m.t || !state)
+        abort();
+    uint32_t *saved = state + stages + 1;
+    state[0] = add_buffer(&m, CHUNK, false);
+    for (uint32_t i = 0; i < stages; i++) {
+        state[i + 1] = born(&m, 1 + draw(&seed, 4));
+        saved[i] = born(&m, 1 + draw(&seed, 8));
+        op(&m, "forward", 1, R(state[i]), W(state[i + 1]), W(saved[i]), END);
+    }
+    uint32_t gradient = born(&m, (uint32_t)(m.t->buffer[state[stages]].bytes / CHUNK));
+    op(&m, "loss", 1, R(state[stages]), W(gradient), END);
+    dies(&m, state[stages]);
+    for (uint32_t i = stages; i-- > 0;) {
+        const uint32_t before = i ? born(&m, (uint32_t)(m.t->buffer[state[i]].bytes / CHUNK)) : state[0];
+        if (i)
+            op(&m, "backward", 1, R(state[i]), R(saved[i]), R(gradient), W(before), END);
+        else
+            op(&m, "backward", 1, R(state[0]), R(saved[0]), R(gradient), END);
+        dies(&m, saved[i]);
+        dies(&m, gradient);
+        if (i)
+            dies(&m, state[i]);
+        gradient = before;
+    }
+    for (uint32_t i = 0; i < m.t->operation_count; i++)
+        m.t->operation[i].duration_ns = CHAIN_NS / 10 * (1 + draw(&seed, 20));
+    free(state);
+    return m.t;
+}
+
 ebb_trace_t *trace_by_chance(uint32_t seed, uint32_t operations)
 {
     enum { ALIVE = 24 };

@@ -21,6 +21,11 @@ ebb_trace_t *trace_of_transformer(const trace_shape_t *shape);
 ebb_trace_t *trace_of_chain(uint32_t stages, uint32_t chunks);
 enum { CHAIN_NS = 1000 };
 
+/* A chain of stages by chance (Beaumont et al., Optimal checkpointing for heterogeneous chains, 2019): forward of a stage makes the next
+ * state and something that only its own backward reads; backward of a stage reads both and the gradient, and makes the gradient of the
+ * state before. Sizes and times are by chance. */
+ebb_trace_t *trace_of_stages(uint32_t seed, uint32_t stages);
+
 /* Any step: buffers and operations by chance, with in-place updates, scratch, small buffers, unproven
  * operations. */
 ebb_trace_t *trace_by_chance(uint32_t seed, uint32_t operations);
