@@ -44,6 +44,7 @@ functors = {
     "div_trunc_kernel_cuda": "compute::div_trunc<{0}>",
     "where_kernel_impl": "compute::where<{1}>",
     "compare_scalar_kernel": "compute::compare_scalar<{0}>",
+    "_amp_foreach_non_finite_check_and_unscale_cuda_": "compute::unscale<{0}>",
 }
 
 of_wheel = re.compile(
