@@ -20,7 +20,8 @@ from test_kernels import kernels_of  # noqa: E402
 functors = {
     "neg_kernel_cuda": "compute::neg<{0}>",
     "direct_copy_kernel_cuda": "compute::copy<{0}>",
-    "bfloat16_copy_kernel_cuda": "compute::to_bfloat16",
+    "bfloat16_copy_kernel_cuda": "compute::narrowed<c10::BFloat16>",
+    "float16_copy_kernel_cuda": "compute::narrowed<c10::Half>",
     "rsqrt_kernel_cuda": "compute::rsqrt<{0}>",
     "cos_kernel_cuda": "compute::cos<{0}>",
     "sin_kernel_cuda": "compute::sin<{0}>",

@@ -1,11 +1,13 @@
 """test_kernels_of_torch.py [WORD]...: operators of PyTorch whose kernels no header of the wheel holds (norm.cu, softmax.cu, loss.cu, dropout.cu,
 shape.cu, indexing.cu, sort.cu, attention.cu, some of elementwise.cu, multi_tensor.cu and reduce.cu), forward and backward, against PyTorch's CPU
-backend. run.sh --compute runs it. A line for each case; with words, those whose name has one. 1 if one is wrong, differs when it is run again, or lacks a kernel."""
+backend; random numbers (random.cu) against those that philox.py computes. run.sh --compute runs it. A line for each case; with
+words, those whose name has one. 1 if one is wrong, differs when it is run again, or lacks a kernel."""
 
 import sys
 
 import torch
 import torch.nn.functional as F
+from philox import randoms
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -140,7 +142,10 @@ def indexings(dtype):
 
 
 def elements(dtype):
-    """Of one type."""
+    """Most of one type."""
+    x = random(70, 64, dtype=dtype)
+    yield "gelu", lambda x: F.gelu(x, approximate="tanh"), (x,)
+    yield "silu", F.silu, (x,)
     if dtype != torch.float32:
         return
     x, t = random(70, 33, dtype=dtype), torch.randint(-3, 4, (70, 33))
@@ -150,9 +155,13 @@ def elements(dtype):
     yield "rsqrt of a mean", lambda x: torch.rsqrt((x.detach() ** 2).mean(-1) + 1), (x,)
     yield "mean", lambda x: x.mean(0), (x,)
     yield "divided, transposed", lambda x: x.detach()[:, ::2].t() / 3, (x,)
+    yield "quotients", lambda x: (x.detach() / (x.detach() ** 2 + 1), x.detach()[:, ::2] / (x.detach() ** 2 + 1)[:, :1]), (x,)
+    yield "reciprocal in double", lambda x: (x.detach() ** 2 + 5).double().reciprocal().float(), (x,)
+    yield "extremes", lambda x: (x.detach().max(), x.detach().min(), x.detach().argmax(-1), x.detach()[:, :9].argmax(0)), (x,)
+    yield "comparisons of floats", lambda x: (x.detach() == x.detach()[0, 0].item(), x.detach() >= 0.5, x.detach() < 0.5), (x,)
     yield "product of two types, transposed", lambda x: x.detach()[:, ::2].t() * x.detach().bfloat16()[:, 1::2].t()[:1], (x,)
     yield "arange", lambda x: tuple(torch.arange(*of, device=x.device) for of in ((300,), (7, -90, -3), (0, 2, 0.25))), (x,)
-    yield "sums of integers", lambda t: (t + 3, t[:, ::2] + 3, t + t[:1], t[:, ::2] + t[:, 1:2]), (t,)
+    yield "sums of integers", lambda t: (t + 3, t[:, ::2] + 3, t + t[:1], t[:, ::2] + t[:, 1:2], t.sum()), (t,)
     yield "comparisons", lambda t: (t == 2, t[:, ::2] == 2, t[:, ::2] == t[:, :1], t[:, ::2] <= t[:1, :17], t[:, ::2] > t[:1, :17]), (t,)
     yield "and", lambda t: ((t > 1) & (t == 2), (t > 0) & (t[:1] == 2), (t > 0).all(), (t > -9).all()), (t,)
     yield "assertion", lambda t: (torch._assert_async((t < 9).all()), t[0])[1:], (t,)
@@ -264,7 +273,7 @@ def main():
     for of_type, dtype in TYPES.items():
         cases = [(name, lambda of=of, inputs=inputs: difference(of, inputs, dtype)) for family in
                  (norms, softmaxes, losses, shapes, indexings, elements, amp, attentions) for name, of, inputs in family(dtype)]
-        for name, of in cases + list(dropped(dtype)):
+        for name, of in cases + list(dropped(dtype)) + list(randoms(dtype)):
             name = f"{of_type} {name}"
             if words and not any(word in name for word in words):
                 continue
