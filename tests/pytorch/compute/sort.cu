@@ -1,8 +1,6 @@
 /* sort.cu: what the wheel has of CUB: pairs sorted by key, the first of each run of equal keys, running sums. Results depend on the input alone,
  * never on the grid or on what is in the kernels' temporary storage. */
 #include <cstdint>
-#include <functional>
-#include <type_traits>
 
 namespace at::cuda::cub {
 namespace detail {
@@ -38,7 +36,6 @@ template <typename> struct equal_to {};
 
 namespace at_cuda_detail::cub {
 enum class SortOrder { Ascending, Descending };
-struct NullType {};
 
 /* Temporary storage of a scan. */
 template <typename, bool> struct ScanTileState {
@@ -135,7 +132,7 @@ template <typename...> struct policy_hub {
 template <typename State> __global__ void DeviceScanInitKernel(State, int) {}
 template <typename State, typename Counts> __global__ void DeviceCompactInitKernel(State, int, Counts) {}
 
-/* Of what is before each element; without a first value, of what is up to it. */
+/* Of what is before each element. */
 template <typename Policy, typename In, typename Out, typename State, typename Operation, typename First, typename Count, typename T, bool inclusive,
           typename Value>
 __global__ void DeviceScanKernel(In in, Out out, State, int, Operation operation, First first, Count count)
@@ -143,26 +140,17 @@ __global__ void DeviceScanKernel(In in, Out out, State, int, Operation operation
     static_assert(!inclusive);
     if (blockIdx.x || threadIdx.x)
         return;
-    if constexpr (std::is_same_v<First, NullType>) {
-        for (Count i = 0; i < count; i++)
-            out[i] = i ? operation(out[i - 1], in[i]) : in[i];
-    } else {
-        T sum = first.in_memory ? *first.at : first.value;
-        for (Count i = 0; i < count; i++) {
-            const T x = in[i]; /* may lie where `out` does */
-            out[i] = sum;
-            sum = operation(sum, x);
-        }
+    T sum = first.in_memory ? *first.at : first.value;
+    for (Count i = 0; i < count; i++) {
+        const T x = in[i]; /* may lie where `out` does */
+        out[i] = sum;
+        sum = operation(sum, x);
     }
 }
 
 using sum = at::cuda::cub::SumOp<int64_t>;
 
 template __global__ void DeviceScanInitKernel<ScanTileState<int64_t, true>>(ScanTileState<int64_t, true>, int);
-template __global__ void DeviceScanInitKernel<ScanTileState<float, true>>(ScanTileState<float, true>, int);
-template __global__ void DeviceScanKernel<policy_hub<float, float, float, unsigned, std::plus<float>>::Policy1000, const float *, float *,
-                                          ScanTileState<float, true>, std::plus<float>, NullType, unsigned, float, false, NullType>(
-    const float *, float *, ScanTileState<float, true>, int, std::plus<float>, NullType, unsigned);
 template __global__ void DeviceCompactInitKernel<ScanTileState<unsigned long long, true>, int64_t *>(ScanTileState<unsigned long long, true>, int,
                                                                                                      int64_t *);
 template __global__ void DeviceScanKernel<policy_hub<int64_t, int64_t, int64_t, unsigned, sum>::Policy1000, const int64_t *, int64_t *,
