@@ -2,7 +2,7 @@
 """A few dozen training steps of a model in PyTorch: an ordinary script that knows nothing of ebb (pytorch.py runs it with and
 without). Prints one JSON object: a hash of losses and weights, the time of a step, peak memory as PyTorch sees it.
 
-GPT-2-like and Llama-like models from plain modules, or Hugging Face's with random weights; BF16 by autocast, AdamW, dropout.
+GPT-2-like and Llama-like models from plain modules, or Hugging Face's with random weights; BF16 or FP16 by autocast, AdamW, dropout.
 """
 
 import argparse
@@ -159,7 +159,7 @@ def parse_arguments():
     for name, value in dict(layers=12, width=768, heads=12, context=1024, batch=16, vocab=50304, steps=24, warmup=12).items():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--dropout", type=float, default=0.1)
-    parser.add_argument("--precision", choices=["bf16", "fp32"], default="bf16", help="bf16: by autocast")
+    parser.add_argument("--precision", choices=["bf16", "fp16", "fp32"], default="bf16", help="bf16, fp16: by autocast; fp16 scales its gradients")
     parser.add_argument("--optimizer", choices=["fused", "foreach"], default="fused", help="how AdamW is computed")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--accumulate", type=int, default=1, help="batches of a step")
@@ -177,19 +177,22 @@ def train(o, model, optimizer, data):
 
         config.activation_memory_budget = o.memory
         compiled = torch.compile(model)
+    scaler = torch.amp.GradScaler(device, enabled=o.precision == "fp16")
     for i in range(o.steps):
         begin = time.perf_counter()
         for k in range(o.accumulate):
             batch = data[(i * o.accumulate + k) % len(data)].to(device, non_blocking=True)
-            with torch.autocast(device, torch.bfloat16, enabled=o.precision == "bf16"):
+            with torch.autocast(device, torch.float16 if o.precision == "fp16" else torch.bfloat16, enabled=o.precision != "fp32"):
                 if o.mode == "offload":
                     with torch.autograd.graph.save_on_cpu(pin_memory=device == "cuda"):
                         loss = compiled(batch[:, :-1], batch[:, 1:])
                 else:
                     loss = compiled(batch[:, :-1], batch[:, 1:])
-            (loss / o.accumulate if o.accumulate > 1 else loss).backward()
+            scaler.scale(loss / o.accumulate if o.accumulate > 1 else loss).backward()
+        scaler.unscale_(optimizer)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        scaler.step(optimizer)
+        scaler.update()
         optimizer.zero_grad(set_to_none=True)
         losses.append(loss.item())
         times.append((time.perf_counter() - begin) * 1e3)

@@ -25,6 +25,7 @@ models=(
     '--model gpt2 --precision fp32 --dropout 0'
     '--model gpt2 --precision bf16 --dropout 0 --accumulate 2'
     '--model gpt2 --precision bf16 --dropout 0.1 --context 128 --batch 24'
+    '--model gpt2 --precision fp16 --dropout 0 --batch 100'
     '--model llama --precision fp32 --dropout 0 --optimizer foreach'
     '--model llama --precision bf16 --dropout 0'
     '--model hf-gpt2 --precision fp32 --dropout 0'

@@ -78,22 +78,24 @@ static uint32_t first_of(const sg_module_t *m, uint32_t unit)
     return first;
 }
 
+/* The table's number of units: of none. */
 static uint32_t unit_of(const sg_module_t *m, CUfunction f)
 {
     if (m->unit != SG_ALL_UNITS)
         return m->unit;
     uint32_t unit = 0;
-    while (first_of(m, unit + 1) <= (uint32_t)(f - m->functions))
+    while (unit < m->table->unit_count && first_of(m, unit + 1) <= (uint32_t)(f - m->functions))
         unit++;
     return unit;
 }
 
 static CUresult read_ptx(sg_module_t *m, uint32_t unit, softgpu_mode_t mode, const char *kernel)
 {
-    const char *text = m->table->units[unit].ptx;
-    if (!m->ptx && !(m->ptx = calloc(m->table->unit_count, sizeof *m->ptx)))
+    const bool of_unit = unit < m->table->unit_count;
+    const char *text = of_unit ? m->table->units[unit].ptx : NULL;
+    if (text && !m->ptx && !(m->ptx = calloc(m->table->unit_count, sizeof *m->ptx)))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    if (m->ptx[unit])
+    if (of_unit && m->ptx && m->ptx[unit])
         return CUDA_SUCCESS;
     if (text)
         return sg_jit_module(text, strlen(text), &m->ptx[unit]);

@@ -23,7 +23,7 @@ __device__ inline auto apply(Function &function, tuple<Arguments...> &arguments)
 #include <c10/core/ScalarType.h>
 #pragma push_macro("AT_FORALL_SCALAR_TYPES_WITH_COMPLEX")
 #undef AT_FORALL_SCALAR_TYPES_WITH_COMPLEX
-#define AT_FORALL_SCALAR_TYPES_WITH_COMPLEX(_) _(float, Float) _(c10::BFloat16, BFloat16) _(c10::Half, Half) _(int64_t, Long) _(bool, Bool)
+#define AT_FORALL_SCALAR_TYPES_WITH_COMPLEX(_) _(float, Float) _(double, Double) _(c10::BFloat16, BFloat16) _(c10::Half, Half) _(int64_t, Long) _(bool, Bool)
 #include <c10/core/DynamicCast.h>
 #pragma pop_macro("AT_FORALL_SCALAR_TYPES_WITH_COMPLEX")
 

@@ -120,8 +120,8 @@ template <typename T> struct copy {
     }
 };
 
-struct to_bfloat16 {
-    __device__ BFloat16 operator()(float x) const
+template <typename T> struct narrowed {
+    __device__ T operator()(float x) const
     {
         return x;
     }
@@ -333,6 +333,7 @@ template <typename T> using scaling = AUnaryFunctor<T, T, T, binary_internal::Mu
 template <typename T> using divided = BUnaryFunctor<T, T, T, binary_internal::DivFunctor<float>>;
 template <typename T> using equal = BinaryFunctor<T, T, bool, CompareEqFunctor<T>>;
 template <typename T> using equal_to = AUnaryFunctor<T, T, bool, CompareEqFunctor<T>>;
+using quotient = BinaryFunctor<float, float, float, binary_internal::DivFunctor<float>>;
 using both = BinaryFunctor<bool, bool, bool, BitwiseAndFunctor<bool>>;
 
 template void
@@ -340,24 +341,25 @@ contiguous<4, FillFunctor<float>, FillFunctor<BFloat16>, FillFunctor<c10::Half>,
            FillFunctor<unsigned char>, CUDAFunctor_add<float>, CUDAFunctor_add<BFloat16>,
            CUDAFunctor_add<c10::Half>, CUDAFunctorOnSelf_add<float>, CUDAFunctorOnSelf_add<BFloat16>,
            CUDAFunctorOnSelf_add<c10::Half>, product<float>, product<BFloat16>, product<c10::Half>,
-           scaled<float>, scaling<float>, to_bfloat16, reciprocal<float>, silu<float>, silu<BFloat16>,
-           silu_backward<float>, silu_backward<BFloat16>, gelu_tanh<float>, gelu_tanh<BFloat16>,
-           gelu_tanh_backward<float>, gelu_tanh_backward<BFloat16>, clamp<float>, masked_scale<float>,
-           masked_scale<BFloat16>, compare_scalar<int64_t>, FillFunctor<bool>, both, equal_to<int64_t>,
-           neg<float>, rsqrt<float>, cos<float>, sin<float>, square<float>, cube<float>, tanh<float>,
+           scaled<float>, scaling<float>, narrowed<BFloat16>, narrowed<c10::Half>, reciprocal<float>, silu<float>,
+           silu<BFloat16>, silu<c10::Half>, silu_backward<float>, silu_backward<BFloat16>, silu_backward<c10::Half>,
+           gelu_tanh<float>, gelu_tanh<BFloat16>, gelu_tanh<c10::Half>, gelu_tanh_backward<float>,
+           gelu_tanh_backward<BFloat16>, gelu_tanh_backward<c10::Half>, clamp<float>, masked_scale<float>,
+           masked_scale<BFloat16>, masked_scale<c10::Half>, compare_scalar<int64_t>, compare_scalar<float>,
+           FillFunctor<bool>, both, equal_to<int64_t>, equal_to<float>, quotient, neg<float>, rsqrt<float>, cos<float>, sin<float>, square<float>, cube<float>, tanh<float>,
            tanh_backward<float>>();
-template void contiguous<2, FillFunctor<int64_t>, CUDAFunctorOnSelf_add<int64_t>,
+template void contiguous<2, FillFunctor<int64_t>, reciprocal<double>, CUDAFunctorOnSelf_add<int64_t>,
                          AUnaryFunctor<int64_t, int64_t, int64_t, binary_internal::MulFunctor<int64_t>>,
                          BUnaryFunctor<int64_t, int64_t, int64_t, div_trunc<int64_t>>,
                          BUnaryFunctor<int64_t, int64_t, int64_t, remainder<int64_t>>>();
 template void
 not_contiguous<CUDAFunctor_add<float>, CUDAFunctor_add<BFloat16>, CUDAFunctor_add<c10::Half>, product<float>,
-               product<BFloat16>, neg<float>, neg<BFloat16>, copy<float>, copy<BFloat16>, copy<c10::Half>,
+               product<BFloat16>, product<c10::Half>, neg<float>, neg<BFloat16>, neg<c10::Half>, copy<float>, copy<BFloat16>, copy<c10::Half>,
                copy<int64_t>, where<float>, where<BFloat16>, where<c10::Half>,
                BUnaryFunctor<int64_t, int64_t, int64_t, remainder<int64_t>>, CUDAFunctor_add<int64_t>,
-               CUDAFunctorOnSelf_add<int64_t>, scaled<float>, divided<float>, to_bfloat16, copy<bool>, both,
+               CUDAFunctorOnSelf_add<int64_t>, scaled<float>, divided<float>, quotient, narrowed<BFloat16>, narrowed<c10::Half>, copy<bool>, both,
                equal<int64_t>, equal_to<int64_t>, CompareFunctor<int64_t>>();
 template void not_contiguous_converted<product<float>>();
-template void converted<CUDAFunctor_add<float>, copy<float>, copy<int64_t>>();
+template void converted<CUDAFunctor_add<float>, copy<float>, copy<double>, copy<int64_t>>();
 
 } // namespace compute

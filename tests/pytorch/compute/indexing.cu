@@ -1,89 +1,14 @@
-/* indexing.cu: elements by index, and rows as embeddings take them; their gradient, and the sort before it; running sums. */
+/* indexing.cu: elements by index, and rows as embeddings take them; their gradients; running sums of rows. */
 #include <array>
 #include <utility> /* the next wants both */
 
+#include <ATen/AccumulateType.h>
 #include <ATen/cuda/detail/OffsetCalculator.cuh>
 #include <ATen/cuda/detail/TensorInfo.cuh>
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 #include <cstdint>
 #include <functional>
-
-/* The sort of pairs: of few by one kernel, else by one for each eight bits or less. */
-namespace at_cuda_detail::cub {
-enum class SortOrder { Ascending, Descending };
-
-namespace detail {
-struct identity_decomposer_t {};
-
-namespace radix {
-template <typename...> struct policy_hub {
-    struct Policy1000 {};
-};
-} // namespace radix
-
-namespace radix_sort {
-/* By `digits` bits of the key from `begin`. An element's place: how many are less, and how many equal ones are before it. */
-template <typename Key, typename Value, typename Count>
-__device__ void sort(const Key *keys, Key *to_keys, const Value *values, Value *to_values, Count count, int begin, int digits)
-{
-    const auto bits = [=](Key key) { return (uint64_t(key) ^ 1ull << 63) << (64 - begin - digits) >> (64 - digits); };
-    for (Count i = Count(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) {
-        const uint64_t own = bits(keys[i]);
-        Count place = 0;
-        for (Count k = 0; k < count; k++)
-            place += bits(keys[k]) < own || (bits(keys[k]) == own && k < i);
-        to_keys[place] = keys[i];
-        to_values[place] = values[i];
-    }
-}
-
-template <typename Policy, SortOrder Order, typename Key, typename Value, typename Count, typename Decomposer>
-__global__ void DeviceRadixSortSingleTileKernel(const Key *keys, Key *to_keys, const Value *values, Value *to_values, Count count, int begin, int end,
-                                                Decomposer)
-{
-    sort(keys, to_keys, values, to_values, count, begin, end - begin);
-}
-
-template <typename Policy, SortOrder Order, typename Key, typename Value, typename Total, typename Count, typename Counter, typename Decomposer>
-__global__ void DeviceRadixSortOnesweepKernel(Counter *, Counter *, Total *, const Total *, Key *to_keys, const Key *keys, Value *to_values,
-                                              const Value *values, Count count, int begin, int digits, Decomposer)
-{
-    sort(keys, to_keys, values, to_values, count, begin, digits);
-}
-
-/* What these count is not needed above. */
-template <typename Policy, SortOrder Order, typename Key, typename Total, typename Decomposer>
-__global__ void DeviceRadixSortHistogramKernel(Total *, const Key *, Total, int, int, Decomposer)
-{
-}
-
-template <typename Policy, typename Total> __global__ void DeviceRadixSortExclusiveSumKernel(Total *) {}
-} // namespace radix_sort
-} // namespace detail
-} // namespace at_cuda_detail::cub
-
-namespace at::cuda::cub::detail {
-template <int size> struct alignas(size) OpaqueType {
-    char data[size];
-};
-} // namespace at::cuda::cub::detail
-
-namespace at_cuda_detail::cub::detail::radix_sort {
-
-using value = at::cuda::cub::detail::OpaqueType<8>;
-using total = unsigned long long;
-using policy = radix::policy_hub<int64_t, value, total>::Policy1000;
-
-template __global__ void DeviceRadixSortSingleTileKernel<policy, SortOrder::Ascending, int64_t, value, total, identity_decomposer_t>(
-    const int64_t *, int64_t *, const value *, value *, total, int, int, identity_decomposer_t);
-template __global__ void DeviceRadixSortOnesweepKernel<policy, SortOrder::Ascending, int64_t, value, total, int, int, identity_decomposer_t>(
-    int *, int *, total *, const total *, int64_t *, const int64_t *, value *, const value *, int, int, int, identity_decomposer_t);
-template __global__ void DeviceRadixSortHistogramKernel<policy, SortOrder::Ascending, int64_t, total, identity_decomposer_t>(
-    total *, const int64_t *, total, int, int, identity_decomposer_t);
-template __global__ void DeviceRadixSortExclusiveSumKernel<policy, total>(total *);
-
-} // namespace at_cuda_detail::cub::detail::radix_sort
 
 namespace {
 
@@ -126,7 +51,9 @@ template <int bytes> struct indexed {
 
     __device__ void operator()(int64_t i) const
     {
-        using element = at::cuda::cub::detail::OpaqueType<bytes>;
+        struct alignas(bytes) element {
+            char data[bytes];
+        };
         const auto offsets = calculator.get(i);
         const char *from = in + offsets[1];
         for (int k = 0; k < count; k++) {
@@ -191,6 +118,8 @@ __global__ void tensor_kernel_scan_innermost_dim(T *tgt_, const T *src_, uint32_
 
 template __global__ void tensor_kernel_scan_innermost_dim<int64_t, std::plus<int64_t>>(int64_t *, const int64_t *, uint32_t, uint32_t, uint32_t,
                                                                                      int64_t, std::plus<int64_t>);
+template __global__ void tensor_kernel_scan_innermost_dim<float, std::plus<float>>(float *, const float *, uint32_t, uint32_t, uint32_t, float,
+                                                                                   std::plus<float>);
 
 namespace {
 
@@ -225,6 +154,72 @@ __global__ void embedding_backward_feature_kernel(const index_t *indices, const 
         }
 }
 
+/* The gradient of an embedding of many rows, of which the indices are sorted: those that are equal are a segment, and so many of it a part. First
+ * the sum of each part, then that of each segment's parts. */
+constexpr int64_t rows_of_part = 10;
+
+/* Where segment or part `i` ends, of so many. */
+template <typename index_t> __device__ int64_t end_of(const index_t *begins, int64_t i, int64_t count, int64_t all)
+{
+    return i + 1 < count ? begins[i + 1] : all;
+}
+
+template <typename index_t> __global__ void krn_partials_per_segment(index_t *parts, const index_t *segments, const int64_t *count, int64_t rows)
+{
+    const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i < *count)
+        parts[i] = (end_of(segments, i, *count, rows) - segments[i] + rows_of_part - 1) / rows_of_part;
+}
+
+template <typename index_t>
+__global__ void compute_num_of_partial_segments(const index_t *parts, const index_t *parts_before, const int64_t *count, int64_t *all)
+{
+    *all = parts[*count - 1] + parts_before[*count - 1];
+}
+
+template <typename index_t>
+__global__ void krn_partial_segment_offset(index_t *begins, const index_t *parts, const index_t *parts_before, const index_t *segments,
+                                           const int64_t *count)
+{
+    const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i < *count)
+        for (index_t part = 0; part < parts[i]; part++)
+            begins[parts_before[i] + part] = segments[i] + part * rows_of_part;
+}
+
+/* A thread for a column of a part: `warped` is the number of columns in whole warps. Each row by the inverse of how often its index is there, if
+ * that is given. */
+template <typename scalar_t, typename index_t>
+__global__ void compute_grad_weight(const index_t *order, const scalar_t *grad, const index_t *often, int64_t rows, int64_t stride,
+                                    const index_t *begins, const int64_t *count, acc_type<scalar_t, true> *sums, int64_t warped)
+{
+    const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, part = thread / warped, column = thread % warped;
+    if (column >= stride || part >= *count)
+        return;
+    acc_type<scalar_t, true> sum = 0;
+    for (int64_t i = begins[part], end = end_of(begins, part, *count, rows); i < end; i++)
+        sum += acc_type<scalar_t, true>(grad[order[i] * stride + column]) * (often ? 1 / acc_type<scalar_t, true>(often[i]) : 1);
+    sums[part * stride + column] = sum;
+}
+
+template <typename scalar_t, typename index_t>
+__global__ void sum_and_scatter(const index_t *sorted, scalar_t *grad_weight, int64_t stride, const index_t *segments, const int64_t *count,
+                                const acc_type<scalar_t, true> *sums, const index_t *parts_before, const int64_t *all, int64_t padding_idx,
+                                int64_t warped)
+{
+    const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, segment = thread / warped, column = thread % warped;
+    if (column >= stride || segment >= *count || sorted[segments[segment]] == padding_idx)
+        return;
+    acc_type<scalar_t, true> sum = 0;
+    for (int64_t i = parts_before[segment], end = end_of(parts_before, segment, *count, *all); i < end; i++)
+        sum += sums[i * stride + column];
+    grad_weight[sorted[segments[segment]] * stride + column] = scalar_t(sum);
+}
+
+template __global__ void krn_partials_per_segment<int64_t>(int64_t *, const int64_t *, const int64_t *, int64_t);
+template __global__ void compute_num_of_partial_segments<int64_t>(const int64_t *, const int64_t *, const int64_t *, int64_t *);
+template __global__ void krn_partial_segment_offset<int64_t>(int64_t *, const int64_t *, const int64_t *, const int64_t *, const int64_t *);
+
 #define OF_DIMS(T, dims)                                                                                                                     \
     template __global__ void indexSelectSmallIndex<T, int64_t, unsigned, dims, dims, -2>(                                                   \
         cuda::detail::TensorInfo<T, unsigned>, cuda::detail::TensorInfo<const T, unsigned>, cuda::detail::TensorInfo<const int64_t, unsigned>, \
@@ -233,7 +228,11 @@ __global__ void embedding_backward_feature_kernel(const index_t *indices, const 
     OF_DIMS(T, 1)                                                                                                                           \
     OF_DIMS(T, 2)                                                                                                                           \
     OF_DIMS(T, 3)                                                                                                                           \
-    template __global__ void embedding_backward_feature_kernel<T, float, int64_t>(const int64_t *, const T *, T *, int, int64_t, int);
+    template __global__ void embedding_backward_feature_kernel<T, float, int64_t>(const int64_t *, const T *, T *, int, int64_t, int);       \
+    template __global__ void compute_grad_weight<T, int64_t>(const int64_t *, const T *, const int64_t *, int64_t, int64_t, const int64_t *, \
+                                                             const int64_t *, acc_type<T, true> *, int64_t);                                 \
+    template __global__ void sum_and_scatter<T, int64_t>(const int64_t *, T *, int64_t, const int64_t *, const int64_t *,                    \
+                                                         const acc_type<T, true> *, const int64_t *, const int64_t *, int64_t, int64_t);
 
 OF_TYPE(float)
 OF_TYPE(c10::Half)

@@ -20,7 +20,8 @@ from test_kernels import kernels_of  # noqa: E402
 functors = {
     "neg_kernel_cuda": "compute::neg<{0}>",
     "direct_copy_kernel_cuda": "compute::copy<{0}>",
-    "bfloat16_copy_kernel_cuda": "compute::to_bfloat16",
+    "bfloat16_copy_kernel_cuda": "compute::narrowed<c10::BFloat16>",
+    "float16_copy_kernel_cuda": "compute::narrowed<c10::Half>",
     "rsqrt_kernel_cuda": "compute::rsqrt<{0}>",
     "cos_kernel_cuda": "compute::cos<{0}>",
     "sin_kernel_cuda": "compute::sin<{0}>",
@@ -44,6 +45,7 @@ functors = {
     "div_trunc_kernel_cuda": "compute::div_trunc<{0}>",
     "where_kernel_impl": "compute::where<{1}>",
     "compare_scalar_kernel": "compute::compare_scalar<{0}>",
+    "_amp_foreach_non_finite_check_and_unscale_cuda_": "compute::unscale<{0}>",
 }
 
 of_wheel = re.compile(

@@ -1,4 +1,4 @@
-/* multi_tensor.cu: operations on lists of tensors: optimizers, clipping. */
+/* multi_tensor.cu: operations on lists of tensors: optimizers, clipping; the scale of AMP's gradients. */
 #include "compute.h"
 
 #include <ATen/native/cuda/ForeachFunctors.cuh>
@@ -60,11 +60,40 @@ __global__ void lpnorm_cleanup(const Sum *sums, TensorListAddresses out, int mos
 }
 template __global__ void lpnorm_cleanup<float, NormType::L2, float, true, float>(const float *, TensorListAddresses, int);
 
+/* AMP's scale: less where a gradient was not finite, more after so many steps in which all were. One thread. */
+__global__ void amp_update_scale_cuda_kernel(float *scale, int *finite_steps, const float *found, double growth, double backoff, int interval)
+{
+    if (*found) {
+        *scale = float(*scale * backoff);
+        *finite_steps = 0;
+    } else if (++*finite_steps == interval) {
+        const float more = float(*scale * growth);
+        if (std::isfinite(more))
+            *scale = more;
+        *finite_steps = 0;
+    }
+}
+
 } // namespace at::native
 
 namespace compute {
 
 using namespace at::native;
+
+/* AMP's unscaling of a gradient: 1 to `found` if it is not finite. */
+template <typename T>
+struct unscale {
+    float *found;
+    const float *inverse;
+    void *host;
+
+    __device__ T operator()(T x) const
+    {
+        if (!std::isfinite(x))
+            *found = 1;
+        return *inverse == 1 ? x : x * *inverse;
+    }
+};
 
 template <typename List, typename Functor, typename... Arguments>
 void applied()
@@ -83,6 +112,9 @@ template void applied<TensorListMetadata<2>, UnaryOpFunctor<float, 2, 1, 1>, Sqr
 template void applied<TensorListMetadata<3>, PointwiseOpScalarFunctor<float, 3, 3, 0>, std::multiplies<float>, float>();
 template void applied<TensorListScalarListMetadata<float, 1>, BinaryOpScalarListFunctor<float, 1, 1, 0>, std::divides<float>>();
 template void applied<TensorListScalarListMetadata<float, 3>, PointwiseOpScalarListFunctor<float, 3, 3, 0>, std::divides<float>>();
+
+template void applied<TensorListMetadata<1>, UnaryOpFunctor<float, 1, 1, 0>, unscale<float>>();
+template void applied<TensorListMetadata<2>, BinaryOpListAlphaFunctor<float, 2, 2, 0>, std::minus<float>, float>();
 
 template void applied<TensorListMetadata<1>, LpNormFunctor<float, NormType::L2, float, 1, 1, 0>, float *, int>();
 

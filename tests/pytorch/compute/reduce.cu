@@ -1,4 +1,4 @@
-/* reduce.cu: sums, means and norms; whether all hold. */
+/* reduce.cu: sums, means, norms and extremes; whether all hold. */
 #include "compute.h"
 
 #include <ATen/native/ReduceOps.h>
@@ -39,10 +39,10 @@ struct MinNanFunctor {
 namespace compute {
 
 /* Of elements of type T, with an operation: so many outputs of a thread, in a block of that many threads at most. */
-template <int threads, int outputs, typename T, typename Operation>
+template <int threads, int outputs, typename T, typename Operation, typename Out = T>
 void reduced()
 {
-    (void)(reduce_kernel<threads, outputs, ReduceOp<T, Operation, uint32_t, T, 4, sizeof(T) == 2 ? 8 : 4>>);
+    (void)(reduce_kernel<threads, outputs, ReduceOp<T, Operation, uint32_t, Out, 4, sizeof(T) == 2 ? 8 : 4>>);
 }
 
 template <typename T>
@@ -56,6 +56,11 @@ void summed()
 
 template void summed<float>();
 template void summed<BFloat16>();
+template void summed<c10::Half>();
+template void reduced<512, 1, int64_t, func_wrapper_t<int64_t, sum<int64_t>>>();
+template void reduced<512, 1, float, func_wrapper_t<float, MaxNanFunctor<float>>>();
+template void reduced<512, 1, float, func_wrapper_t<float, MinNanFunctor<float>>>();
+template void reduced<512, 1, float, ArgMaxOps<float>, int64_t>();
 template void reduced<512, 1, float, NormTwoOps<float, float, float, true>>();
 template void reduced<512, 1, float, MeanOps<float, float, float, float>>();
 template void reduced<512, 1, bool, func_wrapper_t<bool, both<bool>>>();

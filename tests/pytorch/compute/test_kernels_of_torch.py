@@ -1,11 +1,13 @@
 """test_kernels_of_torch.py [WORD]...: operators of PyTorch whose kernels no header of the wheel holds (norm.cu, softmax.cu, loss.cu, dropout.cu,
-shape.cu, indexing.cu, attention.cu, some of elementwise.cu and reduce.cu), forward and backward, against PyTorch's CPU backend. run.sh --compute runs it. A line for each case; with
+shape.cu, indexing.cu, sort.cu, attention.cu, some of elementwise.cu, multi_tensor.cu and reduce.cu), forward and backward, against PyTorch's CPU
+backend; random numbers (random.cu) against those that philox.py computes. run.sh --compute runs it. A line for each case; with
 words, those whose name has one. 1 if one is wrong, differs when it is run again, or lacks a kernel."""
 
 import sys
 
 import torch
 import torch.nn.functional as F
+from philox import randoms
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -120,7 +122,10 @@ def indexings(dtype):
             w, t = random(50, width, dtype=dtype), torch.randint(50, (count,))
             if dtype == torch.float32 or count < 500:
                 yield f"embedding {width} by {count}", lambda w, t: F.embedding(t, w), (w, t)
-    yield "embedding with padding", lambda w, t: F.embedding(t, w, padding_idx=3), (random(9, 24, dtype=dtype), torch.randint(9, (60,)))
+    for count in (60, 3500):  # more than 3072 are sorted
+        for rows in (9, 4096):
+            w, t = random(rows, 24, dtype=dtype), torch.randint(rows, (count,))
+            yield f"embedding with padding, {count} of {rows}", lambda w, t: F.embedding(t, w, padding_idx=3), (w, t)
     yield "index_select along 1", lambda w, t: torch.index_select(w.detach(), 1, t), (random(6, 9, 16, dtype=dtype), torch.randint(9, (7,)))
     if dtype == torch.float32:
         rows, columns = torch.randint(50, (500,)), torch.randint(-40, 40, (500,))
@@ -137,7 +142,10 @@ def indexings(dtype):
 
 
 def elements(dtype):
-    """Of one type."""
+    """Most of one type."""
+    x = random(70, 64, dtype=dtype)
+    yield "gelu", lambda x: F.gelu(x, approximate="tanh"), (x,)
+    yield "silu", F.silu, (x,)
     if dtype != torch.float32:
         return
     x, t = random(70, 33, dtype=dtype), torch.randint(-3, 4, (70, 33))
@@ -147,12 +155,44 @@ def elements(dtype):
     yield "rsqrt of a mean", lambda x: torch.rsqrt((x.detach() ** 2).mean(-1) + 1), (x,)
     yield "mean", lambda x: x.mean(0), (x,)
     yield "divided, transposed", lambda x: x.detach()[:, ::2].t() / 3, (x,)
+    yield "quotients", lambda x: (x.detach() / (x.detach() ** 2 + 1), x.detach()[:, ::2] / (x.detach() ** 2 + 1)[:, :1]), (x,)
+    yield "reciprocal in double", lambda x: (x.detach() ** 2 + 5).double().reciprocal().float(), (x,)
+    yield "extremes", lambda x: (x.detach().max(), x.detach().min(), x.detach().argmax(-1), x.detach()[:, :9].argmax(0)), (x,)
+    yield "comparisons of floats", lambda x: (x.detach() == x.detach()[0, 0].item(), x.detach() >= 0.5, x.detach() < 0.5), (x,)
     yield "product of two types, transposed", lambda x: x.detach()[:, ::2].t() * x.detach().bfloat16()[:, 1::2].t()[:1], (x,)
     yield "arange", lambda x: tuple(torch.arange(*of, device=x.device) for of in ((300,), (7, -90, -3), (0, 2, 0.25))), (x,)
-    yield "sums of integers", lambda t: (t + 3, t[:, ::2] + 3, t + t[:1], t[:, ::2] + t[:, 1:2]), (t,)
+    yield "sums of integers", lambda t: (t + 3, t[:, ::2] + 3, t + t[:1], t[:, ::2] + t[:, 1:2], t.sum()), (t,)
     yield "comparisons", lambda t: (t == 2, t[:, ::2] == 2, t[:, ::2] == t[:, :1], t[:, ::2] <= t[:1, :17], t[:, ::2] > t[:1, :17]), (t,)
     yield "and", lambda t: ((t > 1) & (t == 2), (t > 0) & (t[:1] == 2), (t > 0).all(), (t > -9).all()), (t,)
     yield "assertion", lambda t: (torch._assert_async((t < 9).all()), t[0])[1:], (t,)
+
+
+def amp(dtype):
+    """The scale of AMP's gradients, and unscaling them: of float32 alone."""
+    if dtype != torch.float32:
+        return
+
+    def unscaled(*gradients):
+        gradients, found = [g.detach().to(torch.float32, copy=True) for g in gradients], torch.zeros(1, device=gradients[0].device)
+        torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, torch.full((1,), 2.0**-11, device=found.device))
+        return *gradients, found
+
+    def updated(found):
+        scale, steps = torch.full((1,), 2.0**15, device=found.device), torch.zeros(1, dtype=torch.int32, device=found.device)
+        said = []
+        for one in found.detach().float():
+            torch._amp_update_scale_(scale, steps, one, 2.0, 0.25, 3)
+            said += [scale.clone(), torch.tensor(steps.item())]
+        return said
+
+    gradients = [1e4 * random(*shape, dtype=dtype) for shape in ((3, 5), (64, 64), (1,), (70001,))]
+    yield "unscaling of finite gradients", unscaled, gradients
+    for bad in (torch.inf, -torch.inf, torch.nan):
+        gradients = [g.clone() for g in gradients]
+        gradients[1][7, 7] = bad
+        yield f"unscaling of {bad}", unscaled, gradients
+    yield "update of the scale", updated, (torch.tensor([0, 0, 0, 0, 1, 0, 0, 1, 1, 0, 0, 0]).to(dtype),)
+    yield "update of the largest scale", updated, (torch.zeros(3 * 120).to(dtype),)
 
 
 def attentions(dtype):
@@ -232,8 +272,8 @@ def main():
     print("seed 1")
     for of_type, dtype in TYPES.items():
         cases = [(name, lambda of=of, inputs=inputs: difference(of, inputs, dtype)) for family in
-                 (norms, softmaxes, losses, shapes, indexings, elements, attentions) for name, of, inputs in family(dtype)]
-        for name, of in cases + list(dropped(dtype)):
+                 (norms, softmaxes, losses, shapes, indexings, elements, amp, attentions) for name, of, inputs in family(dtype)]
+        for name, of in cases + list(dropped(dtype)) + list(randoms(dtype)):
             name = f"{of_type} {name}"
             if words and not any(word in name for word in words):
                 continue

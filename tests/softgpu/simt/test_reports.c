@@ -208,20 +208,29 @@ static void fast_mode_refuses_what_is_not_marked(void **state)
           "indices cannot run in fast mode: it is not marked BLOCK_SIZE_INDEPENDENT");
 }
 
-static void run_without_ptx(void)
+static void launch_of(const char *library)
 {
     CUmodule m;
     CUfunction f;
     child_device();
-    CHILD_CHECK(cuModuleLoad(&m, WITHOUT_PTX) == CUDA_SUCCESS);
+    CHILD_CHECK(cuModuleLoad(&m, library) == CUDA_SUCCESS);
     CHILD_CHECK(cuModuleGetFunction(&f, m, "kernel") == CUDA_SUCCESS);
     CHILD_CHECK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) == CUDA_ERROR_NOT_SUPPORTED);
 }
+static void run_without_ptx(void)
+{
+    launch_of(WITHOUT_PTX "1");
+}
+static void run_without_units(void)
+{
+    launch_of(WITHOUT_PTX "0");
+}
 static void a_mode_without_code_is_an_error(void **state)
 {
+    const char *said = "kernel has no code for SIMT mode: its kernel library was built without Clang";
     (void)state;
-    CHECK(run_without_ptx, CUDA_SUCCESS,
-          "kernel has no code for SIMT mode: its kernel library was built without Clang");
+    CHECK(run_without_ptx, CUDA_SUCCESS, said);
+    CHECK(run_without_units, CUDA_SUCCESS, said);
 }
 
 static void run_block_override(void)
