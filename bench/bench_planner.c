@@ -1,7 +1,8 @@
 /* bench_planner.c: what `auto` costs and what its plans come to: steps of transformers made up by tests/ckpt/traces.c, at budgets
- * from 80 to 20% of the activation peak (what is there at most, above what outlives the step).
+ * from 80 to 20% of the activation peak (what is there at most, above what outlives the step). And where small buffers lie: the height
+ * against what is alive at once, for pieces of a rectangle and small buffers of a step (tests/ckpt/lifetimes.c).
  *
- *   bench_planner [LAYERS [MICRO_BATCHES [BOUND [PERCENT]]]]     default: 450 1; in turn 60 7 where nothing is given
+ *   bench_planner [LAYERS [MICRO_BATCHES [BOUND [PERCENT]]]]     default: 450 1, 60 7, and small buffers
  *
  * Time is processor time of the process; other programs on the same processors make it up to three times as long. So what a plan may take
  * is told in checks of it, which meet the same: exits 1 if it takes more than BOUND times as long as checking it, is not good, or is slower
@@ -14,6 +15,7 @@
 
 #include "ckpt/checker/checker.h"
 #include "ckpt/planner/planner.h"
+#include "lifetimes.h"
 #include "traces.h"
 
 #define PLENTY (UINT64_C(1) << 50)
@@ -115,6 +117,37 @@ static bool plan_all(uint32_t layers, uint32_t micro_batches, double bound, unsi
     return good;
 }
 
+/* Means over some seeds: of first fit, and with as many steps as a plan has for it. */
+static bool pack_all(bool step)
+{
+    static const uint32_t counts[] = {50, 100, 200, 400, 1000, 2000, 10000}, seeds = 5;
+    static const uint64_t steps[] = {0, 100000000};
+    bool good = true;
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        printf("%6" PRIu32 " %s", counts[i], step ? "small buffers of a step" : "pieces of a rectangle  ");
+        for (size_t k = 0; k < sizeof steps / sizeof steps[0]; k++) {
+            double ratio = 0, ms = 0;
+            for (uint32_t seed = 1; seed <= seeds; seed++) {
+                ebb_lifetime_t *l = calloc(counts[i], sizeof *l);
+                if (!l)
+                    return false;
+                if (step)
+                    lifetimes_of_step(l, counts[i], seed);
+                else
+                    lifetimes_by_cuts(l, counts[i], 10 * counts[i], 1000000, seed);
+                const double alive = (double)lifetimes_alive(l, counts[i]), begin = cpu_ms();
+                ratio += (double)ebb_pack(l, counts[i], 1, steps[k]) / alive / seeds;
+                ms += (cpu_ms() - begin) / seeds;
+                free(l);
+            }
+            good = good && ratio > 1 - 1e-9;
+            printf("  %s%.4f in %6.1f ms", k ? "" : "first fit ", ratio, ms);
+        }
+        printf("\n");
+    }
+    return good;
+}
+
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -122,5 +155,5 @@ int main(int argc, char **argv)
     if (argc > 1)
         return !plan_all((uint32_t)atoi(argv[1]), argc > 2 ? (uint32_t)atoi(argv[2]) : 1, bound,
                          argc > 4 ? (unsigned)atoi(argv[4]) : 0);
-    return !plan_all(450, 1, bound, 0) | !plan_all(60, 7, bound, 0);
+    return !plan_all(450, 1, bound, 0) | !plan_all(60, 7, bound, 0) | !pack_all(false) | !pack_all(true);
 }

@@ -77,6 +77,15 @@ int64_t ebb_command_bytes(const ebb_command_t *c, const char *flag, const char *
     return size.amount;
 }
 
+ebb_link_rates_t ebb_command_rates(const ebb_command_t *c, const char *flag, const char *value)
+{
+    ebb_link_rates_t rates;
+    if (!ebb_parse_rates(value, &rates) || !rates.out)
+        ebb_command_refuse(c, "--%s %s: not a rate such as 20G, or two such as 20G,25G (out, in)", flag,
+                           value);
+    return rates;
+}
+
 /* ---- parsing ---- */
 
 enum { MOST_FLAGS = 80, HELP = 900, VERSION };

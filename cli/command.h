@@ -67,6 +67,8 @@ _Noreturn void ebb_command_refuse_name(const ebb_command_t *command, const char 
 ebb_size_t ebb_command_size(const ebb_command_t *command, const char *flag, const char *value);
 /* The same where only bytes mean anything. */
 int64_t ebb_command_bytes(const ebb_command_t *command, const char *flag, const char *value);
+/* Rates of the link, above 0. */
+ebb_link_rates_t ebb_command_rates(const ebb_command_t *command, const char *flag, const char *value);
 
 /* Help: of a command, or of all together. */
 void ebb_help_print(const ebb_command_t *command);

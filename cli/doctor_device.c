@@ -163,8 +163,9 @@ static void show_link(const ebb_link_key_t *key, bool now)
 {
     ebb_link_t kept;
     const bool is_kept = ebb_link_cache_read(key, &kept);
-    if (ebb_options.link > 0)
-        printf("link      %.1f GB/s each way (EBB_LINK)\n", (double)ebb_options.link * 1e-9);
+    if (ebb_options.link.out > 0)
+        printf("link      %.1f GB/s out, %.1f in (EBB_LINK)\n", (double)ebb_options.link.out * 1e-9,
+               (double)ebb_options.link.in * 1e-9);
     else if (is_kept)
         show_rates(&kept, "measured before, and kept: what ebb takes");
     if (now)

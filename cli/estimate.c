@@ -79,7 +79,7 @@ static ebb_trace_t *record(const request_t *r, char **program)
         return NULL;
     snprintf(path, sizeof path, "%s/step.trace", folder);
     setenv("EBB_POLICY", "learn", 1);
-    setenv("EBB_LIVE", "0", 1); /* its page stays where a program is ended */
+    setenv("EBB_LIVE", "0", 1);    /* its page stays where a program is ended */
     setenv("EBB_LOG", "quiet", 0); /* the answer is what is printed here */
     /* On the software device: times of this GPU's, computed. */
     if (r->gpu) {
@@ -186,7 +186,8 @@ static int report(const request_t *r, char **program, const ebb_trace_t *t, cons
                                       .title = title,
                                       .command = r->command,
                                       .kind = -1,
-                                      .link_bytes_per_ns = request->hardware.out_bytes_per_ns,
+                                      .out_bytes_per_ns = request->hardware.out_bytes_per_ns,
+                                      .in_bytes_per_ns = request->hardware.in_bytes_per_ns,
                                       .output = {r->report},
                                       .output_count = 1};
     const int result = write_step(t, request, c, trace, plan)
@@ -207,7 +208,7 @@ static int estimate(const request_t *r, char **program, ebb_trace_t *t)
     const ebb_gpu_t *const from = r->from ? r->from : ebb_gpu_of_device(t->device);
     ebb_plan_request_t q = {
         .host_bytes = INT64_MAX / 4, .min_buffer = 1 << 20, .offload = true, .recompute = true};
-    q.hardware = ebb_plan_hardware(&ebb_estimate_command, t, r->gpu, from, 0);
+    q.hardware = ebb_plan_hardware(&ebb_estimate_command, t, r->gpu, from, (ebb_link_rates_t){0, 0});
     const uint64_t device = r->gpu ? (uint64_t)r->gpu->memory_gib << 30 : ebb_gpu_device_bytes(t->device),
                    all = ebb_keep_bytes(t, &q, why, sizeof why);
     if (!all)

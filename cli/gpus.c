@@ -1,6 +1,7 @@
 /* gpus.c: figures of NVIDIA's data sheets: A100 (2021), H100 and H200 (2023, 2024), GH200 (2023), B200 (2024, in HGX), L4 and
  * L40S (2023), RTX 3090 (GA102 whitepaper), RTX 4090 (Ada whitepaper), RTX 5090 (Blackwell whitepaper). Links: PCIe 4.0 x16 is
- * 31.5 GB/s each way, 5.0 63, NVLink-C2C 450; of PCIe, pinned copies reach about 80% (25 and 50), of C2C about 375. */
+ * 31.5 GB/s each way, 5.0 63, NVLink-C2C 450. Of PCIe, pinned copies reach about
+ * 80% (25 and 50); on a GH200, 170 go out and 411 come in (NVIDIA/Megatron-LM issue 6491). */
 #include "cli/gpus.h"
 
 #include <ctype.h>
@@ -9,10 +10,12 @@
 #include <string.h>
 
 static const ebb_gpu_t gpus[] = {
-    {"A100", 312, 2039, 25, 80},       {"H100", 989.4, 3350, 50, 80},     {"H100 PCIe", 756, 2000, 50, 80},
-    {"H200", 989.4, 4800, 50, 141},    {"GH200", 989.4, 4000, 375, 96},   {"B200", 2250, 8000, 50, 180},
-    {"L4", 121, 300, 25, 24},          {"L40S", 362, 864, 25, 48},        {"RTX 3090", 71, 936, 25, 24},
-    {"RTX 4090", 165.2, 1008, 25, 24}, {"RTX 5090", 209.5, 1792, 50, 32},
+    {"A100", 312, 2039, 25, 25, 80},       {"H100", 989.4, 3350, 50, 50, 80},
+    {"H100 PCIe", 756, 2000, 50, 50, 80},  {"H200", 989.4, 4800, 50, 50, 141},
+    {"GH200", 989.4, 4000, 170, 411, 96},  {"B200", 2250, 8000, 50, 50, 180},
+    {"L4", 121, 300, 25, 25, 24},          {"L40S", 362, 864, 25, 25, 48},
+    {"RTX 3090", 71, 936, 25, 25, 24},     {"RTX 4090", 165.2, 1008, 25, 25, 24},
+    {"RTX 5090", 209.5, 1792, 50, 50, 32},
 };
 enum { GPUS = sizeof gpus / sizeof gpus[0] };
 
@@ -89,8 +92,10 @@ void ebb_gpu_rescale(ebb_trace_t *t, const ebb_gpu_t *from, const ebb_gpu_t *to)
                                                               : from->memory_gbs / to->memory_gbs;
         t->operation[i].duration_ns = (uint64_t)((double)t->operation[i].duration_ns * scale + 0.5);
     }
-    const double memory = to->memory_gbs / from->memory_gbs, link = to->link_gbs / from->link_gbs;
+    const double memory = to->memory_gbs / from->memory_gbs, out = to->out_gbs / from->out_gbs,
+                 in = to->in_gbs / from->in_gbs;
     t->hardware.zero_bytes_per_ns *= memory;
     t->hardware.hash_bytes_per_ns *= memory;
-    t->hardware.slowdown *= link / memory; /* the part of the memory's rate that a copy takes */
+    t->hardware.out_slowdown *= out / memory; /* the part of the memory's rate that a copy takes */
+    t->hardware.in_slowdown *= in / memory;
 }

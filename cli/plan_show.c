@@ -19,8 +19,9 @@ typedef struct arguments {
     const char *output, *policy, *svg;
     const ebb_gpu_t *gpu, *from;
     bool curve, verbose;
-    ebb_size_t budget;              /* amount 0: none was given */
-    int64_t host, min_buffer, link; /* link: bytes/s */
+    ebb_size_t budget; /* amount 0: none was given */
+    ebb_link_rates_t link;
+    int64_t host, min_buffer;
     int64_t offload, recompute;
 } arguments_t;
 
@@ -70,7 +71,7 @@ static void take(const ebb_command_t *c, int key, const char *value, void *reque
         a->host = ebb_command_bytes(c, "host", value);
         break;
     case LINK:
-        a->link = ebb_command_bytes(c, "link", value);
+        a->link = ebb_command_rates(c, "link", value);
         break;
     case MIN_BUFFER:
         a->min_buffer = ebb_command_bytes(c, "min-buffer", value);
@@ -101,7 +102,7 @@ static double percent(double part, double whole)
 
 static void show_step(const ebb_trace_t *t, const arguments_t *a, const ebb_hardware_t *h)
 {
-    const bool assumed = !a->link && !a->gpu && t->hardware.out_bytes_per_ns <= 0;
+    const bool assumed = !a->link.out && !a->gpu && t->hardware.out_bytes_per_ns <= 0;
     printf("step       %" PRIu32 " operations, recorded on %s\n", t->operation_count,
            *t->device ? t->device : "an unknown device");
     printf("link       %.1f GB/s out, %.1f in%s%s%s\n", h->out_bytes_per_ns, h->in_bytes_per_ns,
@@ -179,17 +180,23 @@ static uint64_t keep_bytes(const ebb_plan_request_t *r, const ebb_trace_t *t)
 }
 
 /* The trace's, as far as it knows and nothing else is asked for. */
-static ebb_hardware_t hardware_of(const ebb_trace_t *t, const ebb_gpu_t *gpu, int64_t link)
+static ebb_hardware_t hardware_of(const ebb_trace_t *t, const ebb_gpu_t *gpu, ebb_link_rates_t link)
 {
     ebb_hardware_t h = t->hardware;
-    const double rate = link ? (double)link * 1e-9 : gpu ? gpu->link_gbs : h.out_bytes_per_ns > 0 ? 0 : 25;
-    if (rate > 0)
-        h.out_bytes_per_ns = h.in_bytes_per_ns = rate;
+    if (link.out) {
+        h.out_bytes_per_ns = (double)link.out * 1e-9;
+        h.in_bytes_per_ns = (double)link.in * 1e-9;
+    } else if (gpu) {
+        h.out_bytes_per_ns = gpu->out_gbs;
+        h.in_bytes_per_ns = gpu->in_gbs;
+    } else if (h.out_bytes_per_ns <= 0) {
+        h.out_bytes_per_ns = h.in_bytes_per_ns = 25;
+    }
     return h;
 }
 
 ebb_hardware_t ebb_plan_hardware(const ebb_command_t *c, ebb_trace_t *t, const ebb_gpu_t *gpu,
-                                 const ebb_gpu_t *from, int64_t link)
+                                 const ebb_gpu_t *from, ebb_link_rates_t link)
 {
     if (gpu && !from)
         ebb_command_refuse(c,
@@ -349,7 +356,8 @@ static const ebb_flag_t plan_flags[] = {
     {NULL, "curve", CURVE, "[FILE]", "for the range of budgets; draws it into FILE (SVG)"},
     {NULL, "gpu", GPU, "NAME", "for this GPU: its link, and the trace's times rescaled to it"},
     {NULL, "recorded-on", FROM, "NAME", "the trace's times are of this GPU (as it says itself)"},
-    {NULL, "link", LINK, "RATE", "bytes a second each way (of --gpu, else the trace's, else 25000000000)"},
+    {NULL, "link", LINK, "RATES",
+     "bytes a second each way, or to the host and from it (of --gpu, else the trace's, else 25000000000)"},
     {NULL, "host", HOST, "BYTES", "pinned host memory (no limit)"},
     {"How", "policy", 'p', "POLICY", &(EBB_PLANNER_POLICIES ": what plans; auto unless given")[2]},
     {NULL, "offload", OFFLOAD, "0|1", "may buffers be copied to the host (1)"},

@@ -8,7 +8,7 @@
 
 #include "cli/cli.h"
 #include "cli/command.h"
-#include "cli/gpus.h"
+#include "cli/plan_show.h"
 
 static const double usual_link = 25; /* bytes/ns: PCIe 4.0 x16 */
 
@@ -101,10 +101,14 @@ static ebb_hardware_t hardware_of(const ebb_report_files_t *a, const ebb_measure
                                   bool *assumed)
 {
     ebb_hardware_t h = t->hardware;
-    const bool asked = a->link_bytes_per_ns > 0, known = !asked && m && m->has_request;
+    const bool asked = a->out_bytes_per_ns > 0, known = !asked && m && m->has_request;
     *assumed = !asked && !known && h.out_bytes_per_ns <= 0;
-    if (asked || *assumed)
-        h.out_bytes_per_ns = h.in_bytes_per_ns = asked ? a->link_bytes_per_ns : usual_link;
+    if (*assumed)
+        h.out_bytes_per_ns = h.in_bytes_per_ns = usual_link;
+    if (asked) {
+        h.out_bytes_per_ns = a->out_bytes_per_ns;
+        h.in_bytes_per_ns = a->in_bytes_per_ns;
+    }
     if (known) {
         h.out_bytes_per_ns = m->out_bytes_per_ns;
         h.in_bytes_per_ns = m->in_bytes_per_ns;
@@ -182,14 +186,18 @@ int ebb_cli_report(const ebb_report_files_t *a)
 
 enum { JSON = 1000, PERFETTO, PLAN, TRACE, KIND, LINK, GPU };
 
-static void take_link(const ebb_command_t *c, ebb_report_files_t *a, int key, const char *value)
+static void take_gpu(const ebb_command_t *c, ebb_report_files_t *a, const char *value)
 {
-    const ebb_gpu_t *gpu = key == GPU ? ebb_gpu_find(value) : NULL;
-    if (key == GPU && !gpu)
-        ebb_command_refuse(c, "--gpu %s: no such GPU (there are %s)", value, ebb_gpu_names());
-    a->link_bytes_per_ns = gpu ? gpu->link_gbs : (double)ebb_command_bytes(c, "link", value) * 1e-9;
-    if (a->link_bytes_per_ns <= 0)
-        ebb_command_refuse(c, "--link %s: not a rate", value);
+    const ebb_gpu_t *gpu = ebb_plan_gpu(c, "gpu", value);
+    a->out_bytes_per_ns = gpu->out_gbs;
+    a->in_bytes_per_ns = gpu->in_gbs;
+}
+
+static void take_link(const ebb_command_t *c, ebb_report_files_t *a, const char *value)
+{
+    const ebb_link_rates_t link = ebb_command_rates(c, "link", value);
+    a->out_bytes_per_ns = (double)link.out * 1e-9;
+    a->in_bytes_per_ns = (double)link.in * 1e-9;
 }
 
 static void take(const ebb_command_t *c, int key, const char *value, void *request)
@@ -217,8 +225,11 @@ static void take(const ebb_command_t *c, int key, const char *value, void *reque
         if (a->kind < 0 || !*value || strspn(value, "0123456789") != strlen(value))
             ebb_command_refuse(c, "--kind %s: not the number of a kind of step", value);
         break;
+    case GPU:
+        take_gpu(c, a, value);
+        break;
     default:
-        take_link(c, a, key, value);
+        take_link(c, a, value);
     }
 }
 
@@ -241,7 +252,8 @@ static const ebb_flag_t flags[] = {
     {NULL, "trace", TRACE, "FILE", "the trace that the statistics belong to, if it has been moved"},
     {NULL, "kind", KIND, "NUMBER",
      "of the step variants in the statistics this one (the one that takes the most time)"},
-    {NULL, "link", LINK, "RATE", "bytes a second each way (as measured, else the trace's, else 25000000000)"},
+    {NULL, "link", LINK, "RATES",
+     "bytes a second each way, or to the host and from it (as measured, else the trace's, else 25000000000)"},
     {NULL, "gpu", GPU, "NAME", "the link of this GPU"},
     {0}};
 const ebb_command_t ebb_report_command = {.name = "report",

@@ -18,9 +18,9 @@ int ebb_cli_write_report(const ebb_report_t *report, const char *path, ebb_repor
 typedef struct ebb_report_files {
     const char *source, *trace, *plan;
     const char *title,
-        *command;             /* the program, and what runs it again; NULL: the source's name, and unknown */
-    int kind;                 /* of step; below 0: the one of which there were most */
-    double link_bytes_per_ns; /* 0: as measured, else 25 GB/s */
+        *command; /* the program, and what runs it again; NULL: the source's name, and unknown */
+    int kind;     /* of step; below 0: the one of which there were most */
+    double out_bytes_per_ns, in_bytes_per_ns; /* of the link; 0: as measured, else 25 GB/s */
     const char *output[8];
     unsigned output_count;
     ebb_report_form_t form;

@@ -40,19 +40,23 @@ static bool find_key(ebb_link_key_t *key)
            !ebb_driver.cuDriverGetVersion(&key->driver_version);
 }
 
+/* EBB_LINK. False: it says nothing. */
+static bool take_given(ebb_link_t *link)
+{
+    const double out = (double)ebb_options.link.out * 1e-9, in = (double)ebb_options.link.in * 1e-9;
+    *link = (ebb_link_t){.out = out, .in = in, .out_both = out, .in_both = in};
+    return out > 0;
+}
+
 ebb_link_t ebb_link(ebb_device_t *dev)
 {
     ebb_link_t *link = &ebb_offload_of(dev)->link;
     ebb_link_key_t key;
-    const char *how = "kept";
     if (link->out > 0)
         return *link;
-    if (ebb_options.link > 0) {
-        const double rate = (double)ebb_options.link * 1e-9;
-        return *link = (ebb_link_t){.out = rate, .in = rate, .out_both = rate, .in_both = rate};
-    }
-    const bool known = find_key(&key);
-    if (!known || !ebb_link_cache_read(&key, link)) {
+    const bool given = take_given(link), known = !given && find_key(&key);
+    const char *how = given ? "EBB_LINK" : "kept";
+    if (!given && (!known || !ebb_link_cache_read(&key, link))) {
         how = "measured";
         if (measure(dev, link)) {
             if (known)

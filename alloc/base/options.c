@@ -7,7 +7,7 @@
 
 #include "alloc/base/status.h"
 
-typedef enum option_type { BYTES, SHARE, SIZE, NUMBER, SWITCH, WORD, POLICY, TEXT } option_type_t;
+typedef enum option_type { BYTES, SHARE, SIZE, RATES, NUMBER, SWITCH, WORD, POLICY, TEXT } option_type_t;
 
 typedef struct option {
     const char *name;
@@ -29,7 +29,8 @@ static const option_t options[] = {
 };
 enum { OPTION_COUNT = sizeof options / sizeof options[0] };
 
-static const char *const type_name[] = {"size", "size", "size", "number", "0|1", "word", "word", "text"};
+static const char *const type_name[] = {"size", "size", "size", "rates", "number",
+                                        "0|1",  "word", "word", "text"};
 
 bool ebb_parse_size(const char *text, ebb_size_t *out)
 {
@@ -63,6 +64,22 @@ bool ebb_parse_bytes(const char *text, int64_t *out)
         return false;
     *out = size.of == EBB_SIZE_OF_DEVICE ? -size.amount : size.amount;
     return true;
+}
+
+bool ebb_parse_rates(const char *text, ebb_link_rates_t *out)
+{
+    char first[32];
+    ebb_size_t size[2];
+    const size_t length = strcspn(text, ",");
+    if (length >= sizeof first)
+        return false;
+    memcpy(first, text, length);
+    first[length] = 0;
+    if (!ebb_parse_size(first, &size[0]) ||
+        !ebb_parse_size(text[length] ? text + length + 1 : first, &size[1]))
+        return false;
+    *out = (ebb_link_rates_t){size[0].amount, size[1].amount};
+    return size[0].of == EBB_SIZE_BYTES && size[1].of == EBB_SIZE_BYTES && !out->out == !out->in;
 }
 
 bool ebb_size_lacks_unit(const char *text)
@@ -147,6 +164,14 @@ static bool set_option(const option_t *o, const char *text)
             (size.of == EBB_SIZE_BYTES && (size.amount < o->low || size.amount > o->high)))
             return false;
         *(ebb_size_t *)o->field = size;
+        return true;
+    }
+    case RATES: {
+        ebb_link_rates_t rates;
+        if (!ebb_parse_rates(text, &rates) || rates.out < o->low || rates.in < o->low ||
+            rates.out > o->high || rates.in > o->high)
+            return false;
+        *(ebb_link_rates_t *)o->field = rates;
         return true;
     }
     case NUMBER:

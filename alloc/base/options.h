@@ -5,12 +5,13 @@
  *   types: BYTES   a size, "24GiB"
  *          SHARE   the same, or "60%" of the memory that it is of, the device's or the host's (stored negative: -60 for 60%)
  *          SIZE    either, or "60%peak" of what keeping everything takes: an ebb_size_t
+ *          RATES   bytes per second, "20G", or of each way behind a comma, to the host and from it: "20G,25G"; an ebb_link_rates_t
  *          NUMBER  an integer
  *          SWITCH  0 or 1, off or on
  *          WORD    one of the words listed in `help` before a colon and a space
  *          POLICY  one of EBB_POLICIES
  *          TEXT    a file name or the like
- * `low` and `high` bound BYTES, SHARE, SIZE and NUMBER (inclusive).
+ * `low` and `high` bound BYTES, SHARE, SIZE, RATES and NUMBER (inclusive).
  *
  * EBB_POLICY(code, name, argument, make, tries)
  *   argument: NONE; INTEGER, from 1, behind a colon; NAMES, which may follow there, separated by commas
@@ -85,7 +86,8 @@ typedef struct ebb_policy {
       "microseconds: nothing is offloaded that lies idle for less, as far as it is known")                   \
     X(EBB_RECOMPUTE_MAX_COST, NUMBER, recompute_max_cost, "0", 0, 1000000,                                   \
       "percent of its transfer both ways that recomputing a buffer may take; 0: no limit")                   \
-    X(EBB_LINK, BYTES, link, "0", 0, INT64_MAX, "bytes per second between device and host; 0: measure")      \
+    X(EBB_LINK, RATES, link, "0", 0, INT64_MAX,                                                              \
+      "bytes per second between device and host, or to the host and from it (20G,25G); 0: measure")          \
     X(EBB_PLAN_WAIT, NUMBER, plan_wait, "20", 0, 1000000000,                                                 \
       "milliseconds for which the program waits for a plan that a thread makes; then it goes on, and a "     \
       "later step is the first one driven")                                                                  \
@@ -131,11 +133,17 @@ typedef struct ebb_size {
     int64_t amount; /* bytes, or percent */
 } ebb_size_t;
 
+/* Bytes per second, to the host and from it; 0, both: not given. */
+typedef struct ebb_link_rates {
+    int64_t out, in;
+} ebb_link_rates_t;
+
 typedef struct ebb_options {
     ebb_size_t budget;
     int64_t reserve, prealloc, min_buffer, host_budget, huge_pages, pageable, clean;
-    int64_t offload, recompute, offload_min_gap, recompute_max_cost, link, plan_wait, stale_words, verify,
-        guard, ipc, strict, live;
+    int64_t offload, recompute, offload_min_gap, recompute_max_cost, plan_wait, stale_words, verify, guard,
+        ipc, strict, live;
+    ebb_link_rates_t link;
     ebb_policy_t policy;
     char on_mismatch[16];
     char harmless[1024], trace[1024], plan[1024], save_plan[1024], stats[1024], log[16];
@@ -156,6 +164,8 @@ bool ebb_option_set(const char *variable, char *why, size_t why_bytes);
 bool ebb_parse_size(const char *text, ebb_size_t *out);
 /* A size as SHARE takes it: percents of a memory are negative, and there are none of the peak. */
 bool ebb_parse_bytes(const char *text, int64_t *out);
+/* Rates: one of both ways, or two. */
+bool ebb_parse_rates(const char *text, ebb_link_rates_t *out);
 /* A number of less than 5 digits and nothing else: as bytes hardly what was meant. */
 bool ebb_size_lacks_unit(const char *text);
 

@@ -93,7 +93,7 @@ static void take_up(ebb_engines_t *e, uint32_t engine, uint32_t task)
 static void set_rates(ebb_engines_t *e)
 {
     const bool out = e->running[EBB_ENGINE_OUT] != EBB_NONE, in = e->running[EBB_ENGINE_IN] != EBB_NONE;
-    e->rate[EBB_ENGINE_COMPUTE] = 1 / (1 + e->hardware->slowdown * (out + in));
+    e->rate[EBB_ENGINE_COMPUTE] = 1 / (1 + e->hardware->out_slowdown * out + e->hardware->in_slowdown * in);
     for (int way = 0; way < 2; way++)
         e->rate[EBB_ENGINE_OUT + way] = ebb_hardware_part(e->hardware, way, out && in);
 }

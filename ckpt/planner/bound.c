@@ -225,9 +225,10 @@ static void collect(ebb_bound_t *bound, const ebb_model_t *m, drops_t *d, uint32
 bool ebb_bound_make(ebb_bound_t *bound, const ebb_model_t *m)
 {
     const size_t n = (size_t)m->trace->operation_count + 1, buffers = (size_t)m->trace->buffer_count + 1;
-    const double slowdown = m->request->hardware.slowdown;
+    const double out = m->request->hardware.out_slowdown, in = m->request->hardware.in_slowdown;
     uint32_t sync = 0;
-    *bound = (ebb_bound_t){.step_ns = m->begin_ns[n - 1], .copy_cost = slowdown / (1 + 2 * slowdown)};
+    *bound = (ebb_bound_t){
+        .step_ns = m->begin_ns[n - 1], .out_cost = out / (1 + out + in), .in_cost = in / (1 + out + in)};
     if (m->streams > 1)
         return true;
     bound->out = calloc(buffers, sizeof *bound->out);
@@ -295,7 +296,8 @@ static double least_ns(const ebb_bound_t *bound, double missing, double copied)
 {
     const ebb_bound_item_t *o = bound->dense_out, *in = bound->dense_in;
     const double each =
-        bound->item_count ? bound->copy_cost * (o->out_ns / o->chunks + in->in_ns / in->chunks) : 0;
+        bound->item_count ? bound->out_cost * o->out_ns / o->chunks + bound->in_cost * in->in_ns / in->chunks
+                          : 0;
     double ns = 0;
     for (uint32_t i = 0; i <= bound->group_count && missing > 0; i++) {
         const ebb_bound_group_t *g = i < bound->group_count ? &bound->group[i] : NULL;

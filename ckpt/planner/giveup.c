@@ -175,7 +175,8 @@ static double offload_price(const ebb_planner_walk_t *w, uint32_t buffer)
     double in_free =
         to > total ? ebb_calendar_free(&w->in, 0, to - total) : ebb_calendar_free(&w->in, now, to);
     s->out_by_ns += positive(out - out_free);
-    return positive(out - out_free) + positive(in - in_free) + m->request->hardware.slowdown * (out + in);
+    return positive(out - out_free) + positive(in - in_free) + m->request->hardware.out_slowdown * out +
+           m->request->hardware.in_slowdown * in;
 }
 
 /* x to the power of `exponent`, for the few exponents of the portfolio: 0, 1/4, 1/2, 1. (Without libm: sqrt is an

@@ -53,6 +53,14 @@ static bool blame_replays(ebb_improver_t *s, const ebb_plan_t *p, double weight)
     return found;
 }
 
+/* Of both ways the mean. */
+static double copy_ns(const ebb_model_t *m, uint32_t buffer)
+{
+    return ((double)ebb_model_transfer_ns(m, buffer, false) +
+            (double)ebb_model_transfer_ns(m, buffer, true)) /
+           2;
+}
+
 /* A few of what the plan gives up become as dear as the copy or the replay that it costs now, several times over: something else
  * is given up in their stead, or nothing, if it was too much. */
 static void forbid(ebb_improver_t *s, const ebb_plan_t *p)
@@ -65,7 +73,7 @@ static void forbid(ebb_improver_t *s, const ebb_plan_t *p)
             continue;
         wanted--;
         if (a->kind == EBB_EVICT) {
-            s->offload[a->place] += 8 * (double)ebb_model_transfer_ns(m, a->place, true);
+            s->offload[a->place] += 8 * copy_ns(m, a->place);
             continue;
         }
         const ebb_model_buffer_t *b = &m->buffer[a->place];
@@ -84,8 +92,7 @@ static void shake(ebb_improver_t *s)
         if (!m->buffer[i].movable || draw(s) > 0.125)
             continue;
         const uint32_t last = m->buffer[i].first_content + m->buffer[i].content_count - 1;
-        const double copy = (double)ebb_model_transfer_ns(m, i, true),
-                     make = (double)m->content[last].cost_ns;
+        const double copy = copy_ns(m, i), make = (double)m->content[last].cost_ns;
         s->offload[i] += (draw(s) - 0.4) * copy;
         s->drop[i] += (draw(s) - 0.4) * (make < 4 * copy ? make : 4 * copy);
     }

@@ -137,10 +137,6 @@ bool ebb_model_make(ebb_model_t *model, const ebb_trace_t *trace, const ebb_plan
                     char *why, size_t why_bytes);
 void ebb_model_delete(ebb_model_t *model);
 
-/* Packs the small buffers that live within the step by their lifetimes (model.c). False: no memory.
- */
-bool ebb_model_pack_small(ebb_model_t *model);
-
 static inline uint32_t ebb_model_chunks(const ebb_trace_t *t, uint64_t bytes)
 {
     return (uint32_t)((bytes + t->chunk_bytes - 1) / t->chunk_bytes);
@@ -150,6 +146,23 @@ static inline uint64_t ebb_model_transfer_ns(const ebb_model_t *m, uint32_t buff
 {
     return in ? m->buffer[buffer].in_ns : m->buffer[buffer].out_ns;
 }
+
+/* ---- packing ----
+ *
+ * Offsets for buffers whose lifetimes are known: where the small buffers of a step lie. Least memory is NP-hard (dynamic storage
+ * allocation; Garey, Johnson: Computers and Intractability, SR2); a search within a number of steps comes close.
+ */
+
+typedef struct ebb_lifetime {
+    uint32_t begin, end; /* both included: two lifetimes that meet in a point overlap */
+    uint64_t bytes;      /* above 0 */
+    uint64_t offset;     /* is set: lifetimes that overlap have bytes apart */
+} ebb_lifetime_t;
+
+/* The height: where the last byte ends. It is least if no other takes fewer units of `grain` bytes; that is not proven where `steps`,
+ * of a few nanoseconds each, do not suffice. What first fit by begins takes is never exceeded, and takes no steps. Deterministic, on
+ * any machine. UINT64_MAX: no memory. A value function: any thread; up to 2,048 calls deep (0.5 MiB). */
+uint64_t ebb_pack(ebb_lifetime_t *lifetime, uint32_t count, uint64_t grain, uint64_t steps);
 
 /* ---- bound ----
  *
@@ -179,9 +192,9 @@ typedef struct ebb_bound_group {
 
 /* Owns its arrays. */
 typedef struct ebb_bound {
-    uint64_t step_ns; /* without a plan */
-    double copy_cost; /* that compute takes longer, for each nanosecond of a copy */
-    uint32_t needed;  /* chunks, at the moment */
+    uint64_t step_ns;         /* without a plan */
+    double out_cost, in_cost; /* that compute takes longer, for each nanosecond of a copy */
+    uint32_t needed;          /* chunks, at the moment */
     /* [item_count] by `before`, by `behind`, and by chunks for their time of the link */
     ebb_bound_item_t *out, *in, *dense_out, *dense_in;
     ebb_bound_group_t *group; /* by what a chunk costs */

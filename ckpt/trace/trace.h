@@ -79,8 +79,9 @@
     X(in_ns)                                                                                                 \
     X(out_both) /* part of its rate that each way keeps while both are in use (offload/link.h); 0: all */    \
     X(in_both)                                                                                               \
-    X(slowdown) /* operations take 1 + slowdown times as long while a copy runs, once for each direction */  \
-    X(zero_ns)  /* what a replay replaces is zeroed before: a launch, and its bytes */                       \
+    X(out_slowdown) /* while copies run, operations take so much longer: 1 + the sum of both ways, times */  \
+    X(in_slowdown)                                                                                           \
+    X(zero_ns) /* what a replay replaces is zeroed before: a launch, and its bytes */                        \
     X(zero_bytes_per_ns)                                                                                     \
     X(hash_ns) /* a hash: a launch, and its bytes */                                                         \
     X(hash_bytes_per_ns)                                                                                     \

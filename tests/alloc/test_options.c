@@ -129,6 +129,30 @@ static void former_name_goes_on_working(void **state)
     assert_int_equal(ebb_options.stale_words, 0);
 }
 
+static void rates_are_of_both_ways_or_of_each(void **state)
+{
+    (void)state;
+    assert_true(read_one("EBB_OFFLOAD=1"));
+    assert_int_equal(ebb_options.link.out, 0);
+    assert_int_equal(ebb_options.link.in, 0);
+    assert_true(read_one("EBB_LINK=20G"));
+    assert_int_equal(ebb_options.link.out, INT64_C(20) << 30);
+    assert_int_equal(ebb_options.link.in, INT64_C(20) << 30);
+    assert_true(read_one("EBB_LINK=20G,25000000000"));
+    assert_int_equal(ebb_options.link.out, INT64_C(20) << 30);
+    assert_int_equal(ebb_options.link.in, INT64_C(25000000000));
+    assert_true(read_one("EBB_LINK=0,0"));
+    static char *const bad[] = {
+        "EBB_LINK=60%",   "EBB_LINK=20G,60%",     "EBB_LINK=20G,",
+        "EBB_LINK=,20G",  "EBB_LINK=20G,25G,25G", "EBB_LINK=0,25G",
+        "EBB_LINK=20G,0", "EBB_LINK=20G;25G",     "EBB_LINK=000000000000000000000000000000001G"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_non_null(strstr(said_by(bad[i], false), "is not valid (rates;"));
+        assert_int_equal(ebb_options.link.out, 0);
+        assert_int_equal(ebb_options.link.in, 0);
+    }
+}
+
 static void bad_value_keeps_the_default(void **state)
 {
     (void)state;
@@ -141,7 +165,7 @@ static void bad_value_keeps_the_default(void **state)
     assert_non_null(strstr(said_by("EBB_HOST_BUDGET=60%peak", false), "is not valid (size;"));
     assert_true(read_one("EBB_HOST_BUDGET=60%"));
     assert_int_equal(ebb_options.host_budget, -60);
-    static char *const no_shares[] = {"EBB_RESERVE=60%", "EBB_MIN_BUFFER=60%", "EBB_LINK=60%"};
+    static char *const no_shares[] = {"EBB_RESERVE=60%", "EBB_MIN_BUFFER=60%"};
     for (size_t i = 0; i < sizeof no_shares / sizeof no_shares[0]; i++)
         assert_non_null(strstr(said_by(no_shares[i], false), "is not valid (size;"));
     assert_int_equal(ebb_options.min_buffer, 1 << 20);
@@ -159,6 +183,7 @@ int main(void)
         cmocka_unit_test(words_take_the_arguments_that_are_listed),
         cmocka_unit_test(unknown_name_is_told_with_the_nearest_one),
         cmocka_unit_test(former_name_goes_on_working),
+        cmocka_unit_test(rates_are_of_both_ways_or_of_each),
         cmocka_unit_test(bad_value_keeps_the_default),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,6 +45,18 @@ check_run a100 54MiB auto "$lanes" steps=20
 export SOFTGPU_LINK=25,25,25,11 XDG_CACHE_HOME=$folder/lopsided
 [ "${EBB_TEST_LONG:-0}" != 1 ] || EBB_RECOMPUTE=0 check a100 90MiB auto $gpt2
 EBB_RECOMPUTE=0 check_run a100 54MiB auto "$lanes" steps=20
+export SOFTGPU_LINK=50,150,50,150 XDG_CACHE_HOME=$folder/two-way # copies in slow kernels down three times as much as copies out
+EBB_RECOMPUTE=0 check_run a100 54MiB auto "$lanes" steps=20
+python3 - "$folder/trace" <<'PYTHON' || failed=1
+import json
+import sys
+hardware = json.loads(open(sys.argv[1]).readline())["hardware"]
+out, into = hardware["out_slowdown"], hardware["in_slowdown"]
+print(f"slowdown by copies: {out:.3f} out, {into:.3f} in")
+for measured, rate in (out, 50), (into, 150): # of the memory's 2039 GB/s
+    expected = 1 / (1 - rate / 2039) - 1
+    assert abs(measured - expected) < 0.1 * expected, "another slowdown"
+PYTHON
 unset SOFTGPU_LINK
 export XDG_CACHE_HOME=$folder
 EBB_OFFLOAD=0 check_run h100 120MiB auto "$lanes" steps=20 mib=12

@@ -36,7 +36,8 @@ static ebb_plan_request_t request(const allowed_t *allowed, double link)
                                              .in_ns = 1500,
                                              .out_both = 0.85,
                                              .in_both = 0.85,
-                                             .slowdown = 0.02}};
+                                             .out_slowdown = 0.02,
+                                             .in_slowdown = 0.02}};
 }
 
 static uint64_t keep_bytes(const ebb_trace_t *t, ebb_plan_request_t r)

@@ -24,7 +24,7 @@ typedef struct scene {
 
 static const char *const nasty = "</script><script>alert(1)</script><!-- \"\\\n\x01\xff & é";
 
-/* A transformer's step within a part of what it takes; `slowdown` as in ebb_hardware_t. */
+/* A transformer's step within a part of what it takes; `slowdown` by copies, of each way. */
 static scene_t scene_make(uint64_t percent, double slowdown)
 {
     const trace_shape_t shape = {.layers = 6,
@@ -35,13 +35,15 @@ static scene_t scene_make(uint64_t percent, double slowdown)
                                  .kernel_ns = 40000};
     scene_t s = {.trace = trace_of_transformer(&shape)};
     char why[256];
-    ebb_plan_request_t q = {
-        .device_bytes = UINT64_C(1) << 60,
-        .host_bytes = UINT64_C(1) << 60,
-        .offload = true,
-        .recompute = true,
-        .policy = "keep",
-        .hardware = {.out_bytes_per_ns = 25, .in_bytes_per_ns = 25, .slowdown = slowdown}};
+    ebb_plan_request_t q = {.device_bytes = UINT64_C(1) << 60,
+                            .host_bytes = UINT64_C(1) << 60,
+                            .offload = true,
+                            .recompute = true,
+                            .policy = "keep",
+                            .hardware = {.out_bytes_per_ns = 25,
+                                         .in_bytes_per_ns = 25,
+                                         .out_slowdown = slowdown,
+                                         .in_slowdown = slowdown}};
     assert_true(ebb_trace_set_nvtx(s.trace, &s.trace->operation[3], nasty));
     ebb_plan_t *all = ebb_plan_make(s.trace, &q, why, sizeof why);
     assert_non_null(all);

@@ -119,7 +119,8 @@ static void copies_slow_operations_down_while_they_run(void **state)
     ebb_trace_t *t = three_operations();
     ebb_plan_t *p = out_and_back(t, false);
     ebb_hardware_t slow = fast;
-    slow.slowdown = 0.5;
+    slow.out_slowdown = 0.5;
+    slow.in_slowdown = 9;
     ebb_simulation_t s;
     assert_true(ebb_simulate(&s, p, t, &slow, false));
     const double lost =
@@ -334,7 +335,8 @@ static void copies_end_in_steps_of_hours(void **state)
         odd.out_bytes_per_ns /= 1 + 0.013 * i;
         odd.out_both = 0.85;
         odd.in_both = 0.4;
-        odd.slowdown = 0.3;
+        odd.out_slowdown = 0.3;
+        odd.in_slowdown = 0.6;
         for (uint32_t k = 0; k < t->operation_count; k++)
             t->operation[k].duration_ns = UINT64_C(4000000000000) + (uint64_t)i;
         assert_true(ebb_simulate_ns(p, t, &odd) >= 3 * UINT64_C(4000000000000));
@@ -353,7 +355,7 @@ static void copies_slow_the_operations_of_all_streams_down(void **state)
     ebb_plan_t *p = out_and_back(t, false);
     p->action_count = 1;
     ebb_hardware_t slow = fast;
-    slow.slowdown = 1;
+    slow.out_slowdown = 1;
     assert_true(ebb_simulate(&s, p, t, &slow, true));
     assert_true(is(s.slowed_ns, COPY_NS / 2.0)); /* half the work is done while the copy runs */
     assert_true(is(s.track_ns[EBB_TRACK_OPERATION], 3 * OP_NS));

@@ -308,7 +308,7 @@ static void damaged_head_counts_as_not_known(void **state)
     static const char *const without_rest[] = {
         ", \"hardware\": {" LINK ", \"call_ns\": -1, \"zero_ns\": \"x\"}",
         ", \"hardware\": {" LINK ", \"checked\": 2, \"in_both\": 0.5}",
-        ", \"hardware\": {" LINK ", \"out_both\": 1.5, \"in_both\": 0.5, \"slowdown\": null}",
+        ", \"hardware\": {" LINK ", \"out_both\": 1.5, \"in_both\": 0.5, \"out_slowdown\": null}",
         ", \"hardware\": {" LINK ", \"hash_ns\": 1e12, \"in_ns\": {}}"};
     const ebb_hardware_t link = {.out_bytes_per_ns = 20, .in_bytes_per_ns = 25};
     for (size_t i = 0; i < sizeof without_rest / sizeof *without_rest; i++) {

@@ -19,8 +19,8 @@ const size_t ebb_part_price_list = sizeof(struct ebb_price_list);
 
 typedef struct bench {
     ebb_device_t *dev;
-    ebb_stream_t *stream; /* of its own */
-    ebb_buffer_t *buffer;
+    ebb_stream_t *stream;          /* of its own */
+    ebb_buffer_t *buffer, *beside; /* beside: where copies in go, which hashes do not read */
     void *host;
     ebb_hashes_t *hashes;
     CUevent event[EVENTS];
@@ -125,31 +125,32 @@ static void measure_work(struct ebb_price_list *known, bench_t *b, bool (*issue)
 }
 
 /* Hashes one behind another, for most of the time of a copy; without it, and beside it. */
-static bool issue_hashes(ebb_device_t *dev, bench_t *b, unsigned count, bool copy)
+static bool issue_hashes(bench_t *b, unsigned count, ebb_direction_t way, bool copy)
 {
-    struct ebb_price_list *known = &dev->ebb->run->price_list[dev->number];
+    struct ebb_price_list *known = &b->dev->ebb->run->price_list[b->dev->number];
     bool good = hold(known, b->stream, rounds_for(known, count + 8)) && mark(b, 0);
     if (copy) {
-        CUstream out = ebb_stream_handle(ebb_copy_stream(dev, EBB_OUT));
-        good = good && !ebb_driver.cuStreamWaitEvent(out, b->event[0], 0) &&
-               !ebb_copy_issue(dev, EBB_OUT, b->buffer->address, b->host, LARGE) &&
-               !ebb_driver.cuEventRecord(b->event[2], out);
+        const CUdeviceptr at = (way == EBB_OUT ? b->buffer : b->beside)->address;
+        CUstream stream = ebb_stream_handle(ebb_copy_stream(b->dev, way));
+        good = good && !ebb_driver.cuStreamWaitEvent(stream, b->event[0], 0) &&
+               !ebb_copy_issue(b->dev, way, at, b->host, LARGE) &&
+               !ebb_driver.cuEventRecord(b->event[2], stream);
     }
     for (unsigned i = 0; i < count && good; i++)
         good = issue_hash(b, LARGE);
     return good && mark(b, 1);
 }
 
-static void measure_slowdown(ebb_device_t *dev, bench_t *b)
+static void measure_slowdown(bench_t *b, ebb_direction_t way)
 {
-    struct ebb_price_list *known = &dev->ebb->run->price_list[dev->number];
-    const ebb_link_t link = ebb_link(dev);
+    struct ebb_price_list *known = &b->dev->ebb->run->price_list[b->dev->number];
+    const ebb_link_t link = ebb_link(b->dev);
     const double hash_ns = known->prices.hash_ns + LARGE / known->prices.hash_bytes_per_ns;
-    const double hashes = 0.8 * LARGE / link.out / hash_ns;
+    const double hashes = 0.8 * LARGE / (way == EBB_OUT ? link.out : link.in) / hash_ns;
     const unsigned count = hashes < MOST_HASHES ? (unsigned)hashes : MOST_HASHES;
     double ns[2] = {1e18, 1e18};
     for (int round = 0; round < 2 * ROUNDS && count >= LEAST_HASHES; round++) {
-        if (!issue_hashes(dev, b, count, round % 2))
+        if (!issue_hashes(b, count, way, round % 2))
             return;
         const double now = between(b, 0, 1);
         if (now <= 0 || (round % 2 && between(b, 1, 2) < 0))
@@ -157,7 +158,7 @@ static void measure_slowdown(ebb_device_t *dev, bench_t *b)
         ns[round % 2] = now < ns[round % 2] ? now : ns[round % 2];
     }
     if (ns[0] < 1e18 && ns[1] > ns[0] && ns[1] < 2 * ns[0])
-        known->prices.slowdown = ns[1] / ns[0] - 1;
+        known->prices.slowdown[way] = ns[1] / ns[0] - 1;
 }
 
 /* ---- all of it ---- */
@@ -168,7 +169,8 @@ static bool open(ebb_device_t *dev, bench_t *b)
     CUstream stream;
     CUmodule module = ebb_hash_module(dev);
     if (!module || ebb_driver.cuModuleGetFunction(&known->hold, module, "ebb_hold") ||
-        !ebb_copy_stream(dev, EBB_OUT) || ebb_driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING))
+        !ebb_copy_stream(dev, EBB_OUT) || !ebb_copy_stream(dev, EBB_IN) ||
+        ebb_driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING))
         return false;
     b->stream = ebb_stream_of(dev, stream);
     for (int i = 0; i < EVENTS; i++)
@@ -185,6 +187,7 @@ static void close(ebb_device_t *dev, bench_t *b)
             ebb_driver.cuEventDestroy_v2(b->event[i]);
     ebb_hashes_delete(dev, b->hashes);
     ebb_scratch_free(b->buffer, NULL);
+    ebb_scratch_free(b->beside, NULL);
     ebb_scratch_pinned_free(dev, b->host, LARGE);
 }
 
@@ -203,8 +206,10 @@ static void measure(ebb_device_t *dev, bench_t *b)
         return;
     measure_work(known, b, issue_zero, &known->prices.zero_ns, &known->prices.zero_bytes_per_ns);
     measure_work(known, b, issue_hash, &known->prices.hash_ns, &known->prices.hash_bytes_per_ns);
-    if (known->prices.hash_bytes_per_ns > 0)
-        measure_slowdown(dev, b);
+    b->beside = ebb_scratch_alloc(dev, LARGE, b->stream);
+    for (ebb_direction_t way = EBB_OUT; known->prices.hash_bytes_per_ns > 0 && way <= EBB_IN; way++)
+        if (way == EBB_OUT || b->beside)
+            measure_slowdown(b, way);
     ebb_traffic_uncount(dev, &before);
 }
 
@@ -222,9 +227,9 @@ ebb_prices_t ebb_prices(ebb_device_t *dev)
     close(dev, &b);
     const ebb_prices_t *p = &known->prices;
     ebb_log(EBB_DEBUG,
-            "prices: %.2f us a call; zeroing %.1f us and %.0f GB/s, hashing %.1f and %.0f; a copy slows "
-            "compute down by %.1f%%",
+            "prices: %.2f us a call; zeroing %.1f us and %.0f GB/s, hashing %.1f and %.0f; a copy out "
+            "slows compute down by %.1f%%, one in by %.1f%%",
             p->call_ns * 1e-3, p->zero_ns * 1e-3, p->zero_bytes_per_ns, p->hash_ns * 1e-3,
-            p->hash_bytes_per_ns, 100 * p->slowdown);
+            p->hash_bytes_per_ns, 100 * p->slowdown[EBB_OUT], 100 * p->slowdown[EBB_IN]);
     return *p;
 }

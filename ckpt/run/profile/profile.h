@@ -212,8 +212,8 @@ const char *ebb_know_name(ebb_device_t *dev, CUfunction function);
 typedef struct ebb_prices {
     double zero_ns, zero_bytes_per_ns;
     double hash_ns, hash_bytes_per_ns;
-    double
-        slowdown; /* of work that lives on the memory's rate, while one copy is under way: it takes 1 + slowdown times as long */
+    /* Out and in: of work that lives on the memory's rate. While such a copy is under way, it takes 1 + slowdown times as long. */
+    double slowdown[2];
     double call_ns; /* of the host: a call of the driver that issues something */
 } ebb_prices_t;
 

@@ -181,7 +181,8 @@ static uint64_t rate(const machine_t *m, engine_t engine)
 {
     bool in = m->running[ENGINE_TO_DEVICE], out = m->running[ENGINE_TO_HOST];
     if (engine == ENGINE_COMPUTE) {
-        unsigned slower = (unsigned)(in + out) * sg_profile_copy_slowdown_permille();
+        const unsigned slower = (in ? sg_profile_copy_slowdown_permille(SG_TO_DEVICE) : 0) +
+                                (out ? sg_profile_copy_slowdown_permille(SG_TO_HOST) : 0);
         return slower < FULL_RATE ? FULL_RATE - slower : 1;
     }
     return engine != ENGINE_CALLER && in && out ? sg_profile_both_permille(way_of(engine)) : FULL_RATE;

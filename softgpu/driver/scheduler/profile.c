@@ -42,7 +42,7 @@ enum { PROFILES = sizeof profiles / sizeof profiles[0] };
 
 const sg_profile_t *sg_profile = &profiles[0];
 bool sg_profile_named;
-static unsigned slowdown_permille;
+static unsigned slowdown_permille[SG_WAYS];
 
 /* Capitals, blanks, '-' and '_' do not matter. */
 static bool is_prefix(const char *wanted, const char *name)
@@ -112,22 +112,22 @@ static void read_link(void)
                alone);
 }
 
+/* What a copy takes of the memory's rate is not there for kernels. */
 static void read_slowdown(void)
 {
-    const double most =
-        ways[SG_TO_HOST].alone > ways[SG_TO_DEVICE].alone ? ways[SG_TO_HOST].alone : ways[SG_TO_DEVICE].alone;
-    /* What a copy takes of the memory's rate is not there for kernels. */
-    slowdown_permille = (unsigned)(most * 1000 / sg_profile->memory_gb_s + 0.5);
+    for (int way = 0; way < SG_WAYS; way++)
+        slowdown_permille[way] = (unsigned)(ways[way].alone * 1000 / sg_profile->memory_gb_s + 0.5);
     const char *text = getenv("SOFTGPU_COPY_SLOWDOWN");
     if (!text || !*text)
         return;
     char *end;
     unsigned long percent = strtoul(text, &end, 10);
     if (*end || percent > 50)
-        sg_log(1, "SOFTGPU_COPY_SLOWDOWN=%s is not a number of percent from 0 to 50; using %u/1000", text,
-               slowdown_permille);
+        sg_log(1,
+               "SOFTGPU_COPY_SLOWDOWN=%s is not a number of percent from 0 to 50; using %u/1000 and %u/1000",
+               text, slowdown_permille[SG_TO_HOST], slowdown_permille[SG_TO_DEVICE]);
     else
-        slowdown_permille = (unsigned)percent * 10;
+        slowdown_permille[SG_TO_HOST] = slowdown_permille[SG_TO_DEVICE] = (unsigned)percent * 10;
 }
 
 void sg_profile_init(void)
@@ -185,7 +185,7 @@ softgpu_cost_t sg_profile_default_cost(const softgpu_launch_t *l)
     return (softgpu_cost_t){.operations = 2 * threads, .kind = SOFTGPU_FP32, .bytes = 8 * threads};
 }
 
-unsigned sg_profile_copy_slowdown_permille(void)
+unsigned sg_profile_copy_slowdown_permille(sg_way_t way)
 {
-    return slowdown_permille;
+    return slowdown_permille[way];
 }

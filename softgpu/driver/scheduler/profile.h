@@ -43,7 +43,7 @@ uint64_t
 sg_profile_memory_ns(double bytes); /* bytes read or written by a copy within the device or a memset */
 /* What a kernel costs that does not say: by its number of threads. */
 softgpu_cost_t sg_profile_default_cost(const softgpu_launch_t *launch);
-/* By how much kernels are slower while one copy uses the link; two copies, twice as much. */
-unsigned sg_profile_copy_slowdown_permille(void);
+/* By how much kernels are slower while a copy uses this way of the link; two copies, by the sum. */
+unsigned sg_profile_copy_slowdown_permille(sg_way_t way);
 
 #endif
