@@ -605,6 +605,7 @@ __attribute__((destructor)) static void at_exit(void)
         return;
     ebb_ahead_stop(&ebb_global);
     ebb_offload_stop(&ebb_global);
+    ebb_run_stop(&ebb_global);
     if (!ebb_lock_at_exit()) {
         ebb_log(EBB_INFO, "the process ends in another thread's call: there are no statistics");
         return;

@@ -88,6 +88,9 @@ typedef struct ebb_policy {
       "percent of its transfer both ways that recomputing a buffer may take; 0: no limit")                   \
     X(EBB_LINK, RATES, link, "0", 0, INT64_MAX,                                                              \
       "bytes per second between device and host, or to the host and from it (20G,25G); 0: measure")          \
+    X(EBB_PLAN_WAIT, NUMBER, plan_wait, "20", 0, 1000000000,                                                 \
+      "milliseconds for which the program waits for a plan that a thread makes; then it goes on, and a "     \
+      "later step is the first one driven")                                                                  \
     X(EBB_STALE_WORDS, SWITCH, stale_words, "1", 0, 1,                                                       \
       "take words of arguments that are seen to hold junk for what the host has not filled in, and not for " \
       "operands")                                                                                            \
@@ -138,8 +141,8 @@ typedef struct ebb_link_rates {
 typedef struct ebb_options {
     ebb_size_t budget;
     int64_t reserve, prealloc, min_buffer, host_budget, huge_pages, pageable, clean;
-    int64_t offload, recompute, offload_min_gap, recompute_max_cost, stale_words, verify, guard, ipc, strict,
-        live;
+    int64_t offload, recompute, offload_min_gap, recompute_max_cost, plan_wait, stale_words, verify, guard,
+        ipc, strict, live;
     ebb_link_rates_t link;
     ebb_policy_t policy;
     char on_mismatch[16];

@@ -81,7 +81,7 @@ static bool start(ebb_thread_t *t)
     if (started)
         pthread_setname_np(t->thread, t->name);
     else
-        ebb_log(EBB_INFO, "the thread %s, which works ahead of need, cannot be had", t->name);
+        ebb_log(EBB_INFO, "the thread %s, which works beside the program, cannot be had", t->name);
     return started;
 }
 

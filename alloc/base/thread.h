@@ -65,7 +65,7 @@ bool ebb_mutex_is_held(const ebb_mutex_t *mutex);
 
 /* ---- threads of ebb's own ---- */
 
-/* Threads of ebb's own, which do ahead of need what takes long.
+/* Threads of ebb's own, which do ahead of need, or beside the program, what takes long.
  *
  * Such a thread takes no signals, works when it is woken, and ends with the process; in the child of a fork it does not exist and is not
  * missed (EBB_ASLEEP). What comes back out of the driver on it (a profiler's call, say) is none of the program's and goes straight

@@ -95,10 +95,16 @@ static bool copies(const ebb_schedule_t *s)
     return false;
 }
 
+static bool is_given_up(const ebb_candidates_t *s)
+{
+    const atomic_bool *given_up = s->model.request->given_up;
+    return given_up && atomic_load_explicit(given_up, memory_order_relaxed);
+}
+
 bool ebb_candidates_done(const ebb_candidates_t *s, uint32_t chunks)
 {
     const ebb_candidate_t *best = ebb_candidates_best(s, chunks);
-    return best && best->ns <= s->model.begin_ns[s->model.trace->operation_count] + 1;
+    return is_given_up(s) || (best && best->ns <= s->model.begin_ns[s->model.trace->operation_count] + 1);
 }
 
 uint64_t ebb_candidates_slack(const ebb_candidates_t *s, const ebb_candidate_t *incumbent)
@@ -113,7 +119,7 @@ uint64_t ebb_candidates_try(ebb_candidates_t *s, const ebb_search_params_t *para
     uint64_t ns = UINT64_MAX;
     s->tries++;
     s->chunks = 0;
-    if (!ebb_schedule_walk(schedule, &s->model, params))
+    if (is_given_up(s) || !ebb_schedule_walk(schedule, &s->model, params))
         return ns;
     if (!copies(schedule))
         return offer(s, target);
@@ -172,6 +178,8 @@ static void explain(const ebb_candidates_t *s, char *why, size_t why_bytes)
     uint64_t chunk = t->chunk_bytes;
     if (s->no_memory)
         snprintf(why, why_bytes, "out of memory");
+    else if (is_given_up(s))
+        snprintf(why, why_bytes, "it is not wanted any more");
     else if (!s->front.count)
         snprintf(why, why_bytes, "no plan was found at all: it would recompute too much, or too deep");
     else if (m->widest_chunks > s->limit)

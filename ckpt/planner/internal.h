@@ -443,7 +443,7 @@ const ebb_candidate_t *ebb_candidates_best(const ebb_candidates_t *candidates, u
 ebb_front_t ebb_candidates_apart(ebb_candidates_t *candidates);
 void ebb_candidates_join(ebb_candidates_t *candidates, ebb_front_t *others);
 
-/* Nothing can be faster than what there is for so many chunks. */
+/* Nothing can be faster than what there is for so many chunks, or the plan is not wanted any more. */
 bool ebb_candidates_done(const ebb_candidates_t *candidates, uint32_t chunks);
 
 /* What replays may take for a plan to be faster than this one; NULL: anything. */

@@ -8,6 +8,8 @@
 #ifndef EBB_PLANNER_H
 #define EBB_PLANNER_H
 
+#include <stdatomic.h>
+
 #include "alloc/base/options.h"
 #include "ckpt/plan/plan.h"
 
@@ -22,6 +24,9 @@ typedef struct ebb_plan_request {
                             0: no limit. Ignored without offload, and by fixed strategies */
     uint64_t min_gap_ns; /* offload nothing that lies idle for less */
     const ebb_boundary_t *boundary; /* that the plan agrees with; borrowed. NULL: none */
+    /* Set by another thread: the plan is not wanted any more. Looked at before each walk; what comes of the request is then of no use.
+     * Borrowed. NULL: it stays wanted. */
+    const atomic_bool *given_up;
     uint64_t *
         smallest; /* if not NULL, gets the least device bytes that would have done, as far as they are known; 0: they are
                             not */

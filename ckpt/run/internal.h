@@ -2,12 +2,15 @@
 #ifndef EBB_RUN_INTERNAL_H
 #define EBB_RUN_INTERNAL_H
 
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <stddef.h>
 
 #include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
 #include "ckpt/checker/checker.h"
 #include "ckpt/plan/plan.h"
+#include "ckpt/planner/planner.h"
 #include "ckpt/run/drive/drive.h"
 #include "ckpt/run/profile/profile.h"
 #include "ckpt/run/state.h"
@@ -27,19 +30,14 @@ typedef struct ebb_rates {
 /* The trace says on what device and link it was recorded; they are measured, if they have not been. With ebb_lock() held. */
 void ebb_planning_describe(ebb_device_t *dev, ebb_trace_t *trace);
 
-/* A plan that has passed the checker, for so many bytes of device and of pinned host memory, and the link; it agrees
- * with the boundary, if one is given; the caller's. NULL: there is none, `why` says in one line why not. With ebb_lock() held. */
-ebb_plan_t *ebb_planning(ebb_device_t *dev, const ebb_trace_t *trace, const ebb_check_limits_t *limits,
-                         const ebb_rates_t *rates, const ebb_boundary_t *boundary, char *why,
+/* What is asked for: a plan for so many bytes of device and of pinned host memory, and the link. With ebb_lock() held. */
+ebb_plan_request_t ebb_planning_request(ebb_device_t *dev, const ebb_check_limits_t *limits,
+                                        const ebb_rates_t *rates);
+
+/* A plan that has passed the checker; it agrees with the request's boundary; the caller's. NULL: there is none, `why` says in one
+ * line why not. A function of its arguments and the options: any thread. */
+ebb_plan_t *ebb_planning(const ebb_trace_t *trace, const ebb_plan_request_t *request, char *why,
                          size_t why_bytes);
-
-/* How far a plan of ebb_planning's is from the best one at most, as ebb_plan_gap. With ebb_lock() held. */
-double ebb_planning_gap(ebb_device_t *dev, const ebb_trace_t *trace, const ebb_check_limits_t *limits,
-                        const ebb_rates_t *rates, const ebb_plan_t *plan);
-
-/* The smallest device bytes for which the planner has a plan; 0: for none. Takes as long as a few plans. With ebb_lock() held. */
-uint64_t ebb_planning_floor(ebb_device_t *dev, const ebb_trace_t *trace, const ebb_check_limits_t *limits,
-                            const ebb_rates_t *rates);
 
 /* What keeping everything takes; 0: `why` says why that is not known. With ebb_lock() held. */
 uint64_t ebb_planning_peak(ebb_device_t *dev, const ebb_trace_t *trace, char *why, size_t why_bytes);
@@ -48,6 +46,52 @@ uint64_t ebb_planning_peak(ebb_device_t *dev, const ebb_trace_t *trace, char *wh
  * that it was made with, by more than a tenth: those become what was measured. With ebb_lock() held. */
 bool ebb_planning_is_late(ebb_device_t *dev, const ebb_trace_t *trace, const ebb_plan_t *plan,
                           const ebb_drive_pace_t *pace, ebb_rates_t *rates);
+
+/* ---- planning beside the program (plan_job.c) ---- */
+
+/* A step of 10,000 launches takes seconds to plan. A thread of ebb's does it without ebb_lock(); the program goes on, with the plan that it
+ * has or reactively. At a boundary the runner takes what has come of it, if it still suits (runner_plan.c).
+ *
+ * A job is a question with its answer. It owns all that the planner reads: a copy of the trace, the request, its boundary. So nothing that
+ * the program does changes it, and the same question has the same answer in the thread and in the call. Which step is the first one
+ * driven depends on time, unless the call waits for the answer (EBB_PLAN_WAIT).
+ *
+ * One thread works, on the job that is asked first. Where there is no thread, whoever asks does the job. A job that is ended while it is
+ * worked on is the thread's to delete, and the planner gives up before its next walk. In the child of a fork there is no thread and ebb
+ * sleeps (thread.h).
+ *
+ * ebb_lock() held, but for ebb_run_stop (run.h). The thread takes a lock of rank EBB_RANK_POOL and no other, so that a call can wait for it with
+ * ebb_lock() held. The answer is the thread's until ebb_job_is_done. */
+
+typedef struct ebb_plan_job {
+    /* The question. */
+    bool floor;                 /* the smallest device bytes with a plan; else a plan */
+    ebb_trace_t *trace;         /* owned */
+    ebb_boundary_t *boundary;   /* owned; NULL: none */
+    ebb_plan_request_t request; /* its boundary is the one above */
+    /* The answer. */
+    ebb_plan_t *plan;     /* owned, until it is taken (set to NULL); NULL: there is none */
+    char why[256];        /* not */
+    double gap;           /* ebb_plan_gap, where the log tells it; below 0: not known */
+    uint64_t floor_bytes; /* 0: there is none */
+    uint64_t took_ns;     /* planning, gap or floor included */
+    bool waited;          /* the call that has asked waited until it was done */
+    /* plan_job.c's */
+    sem_t end;
+    atomic_bool done, given_up;
+    bool ended;
+    struct ebb_plan_job *next;
+} ebb_plan_job_t;
+
+/* Asks about a copy of the trace. The boundary (NULL: none) is the job's, in any case. The caller waits EBB_PLAN_WAIT at most. NULL: no host memory. */
+ebb_plan_job_t *ebb_job_ask(ebb_t *ebb, bool floor, const ebb_trace_t *trace,
+                            const ebb_plan_request_t *request, ebb_boundary_t *boundary);
+static inline bool ebb_job_is_done(const ebb_plan_job_t *job)
+{
+    return atomic_load_explicit(&job->done, memory_order_acquire);
+}
+/* Done or not: its answer is not wanted any more. NULL: nothing. */
+void ebb_job_end(ebb_t *ebb, ebb_plan_job_t *job);
 
 /* ---- how far the runner is (runner.c) ---- */
 
@@ -61,7 +105,7 @@ typedef struct ebb_steps {
     ebb_step_streams_t streams;
     uint64_t plans;      /* made and installed for the first time */
     uint64_t replans;    /* given up for another one: copies came late, or there was less memory */
-    ebb_plan_sum_t plan; /* of the one made last */
+    ebb_plan_sum_t plan; /* of the last of these */
     uint64_t
         predicted_peak_bytes; /* of all chunks: that plan's, those of plans that are installed with it, slabs, and what
                                       plans do not know */
@@ -88,7 +132,14 @@ typedef struct ebb_variant {
     ebb_profile_t *profile;   /* NULL: none yet */
     ebb_recording_t *learned; /* the profiling passes', when all is learned */
     ebb_plan_t *plan;
-    bool untold;               /* it has not been driven yet */
+    bool untold; /* it has not been driven yet */
+    ebb_plan_job_t *
+        job; /* a question that has not been answered yet, or whose answer has not been heard; owned; NULL: none */
+    double gap;        /* of the plan, as its job has told it */
+    uint64_t took_ns;  /* that the plan took to make */
+    bool waited;       /* for that the program waited */
+    char refusal[256]; /* why there is none */
+    double late_ns;    /* a step's waits for copies, when another plan was asked for because of them */
     ebb_check_limits_t limits; /* that a plan was made for, or refused, last; zeros: none was */
     size_t reserved_bytes;     /* chunks that no plan could have then */
     size_t floor_bytes;        /* the smallest for which there is a plan; 0: not looked for, or none */
@@ -140,6 +191,8 @@ void ebb_variant_learn(ebb_device_t *dev, ebb_variant_t *variant);
 
 /* ---- runner_plan.c ---- `present`: the buffers with which the step begins (ebb_tracker_present) ---- */
 
+/* What has come of its job is taken, at a boundary, if that is done. */
+void ebb_variant_hear(ebb_device_t *dev, ebb_variant_t *variant, ebb_buffer_t *const *present);
 /* Its plan was refused for want of memory, of which there is more now. */
 bool ebb_variant_has_more_room(ebb_device_t *dev, ebb_variant_t *variant, ebb_buffer_t *const *present);
 /* The program did not keep to its plan, and is tried again. */

@@ -51,8 +51,8 @@ void ebb_planning_describe(ebb_device_t *dev, ebb_trace_t *trace)
     trace->hardware = hardware(dev, &rates);
 }
 
-static ebb_plan_request_t request_for(ebb_device_t *dev, const ebb_check_limits_t *limits,
-                                      const ebb_rates_t *measured)
+ebb_plan_request_t ebb_planning_request(ebb_device_t *dev, const ebb_check_limits_t *limits,
+                                        const ebb_rates_t *measured)
 {
     const ebb_rates_t rates = known_rates(dev, measured);
     return (ebb_plan_request_t){.policy = ebb_options.policy.text,
@@ -94,41 +94,22 @@ static ebb_plan_t *own_plan(const ebb_trace_t *trace, const ebb_plan_request_t *
     return NULL;
 }
 
-ebb_plan_t *ebb_planning(ebb_device_t *dev, const ebb_trace_t *trace, const ebb_check_limits_t *limits,
-                         const ebb_rates_t *rates, const ebb_boundary_t *boundary, char *why,
-                         size_t why_bytes)
+ebb_plan_t *ebb_planning(const ebb_trace_t *trace, const ebb_plan_request_t *q, char *why, size_t why_bytes)
 {
-    ebb_plan_request_t q = request_for(dev, limits, rates);
-    q.boundary = boundary;
-    ebb_planned_request(dev->ebb, &q);
-    ebb_plan_t *plan = *ebb_options.plan ? given_plan(trace, &q) : NULL;
+    ebb_plan_t *plan = *ebb_options.plan ? given_plan(trace, q) : NULL;
     if (!plan)
-        plan = own_plan(trace, &q, why, why_bytes);
-    if (!plan || !boundary || ebb_boundary_agrees(boundary, plan, why, why_bytes))
+        plan = own_plan(trace, q, why, why_bytes);
+    if (!plan || !q->boundary || ebb_boundary_agrees(q->boundary, plan, why, why_bytes))
         return plan;
     ebb_plan_delete(plan);
     return NULL;
-}
-
-double ebb_planning_gap(ebb_device_t *dev, const ebb_trace_t *trace, const ebb_check_limits_t *limits,
-                        const ebb_rates_t *rates, const ebb_plan_t *plan)
-{
-    const ebb_plan_request_t q = request_for(dev, limits, rates);
-    return ebb_plan_gap(plan, trace, &q);
-}
-
-uint64_t ebb_planning_floor(ebb_device_t *dev, const ebb_trace_t *trace, const ebb_check_limits_t *limits,
-                            const ebb_rates_t *rates)
-{
-    const ebb_plan_request_t q = request_for(dev, limits, rates);
-    return ebb_plan_floor(trace, &q);
 }
 
 uint64_t ebb_planning_peak(ebb_device_t *dev, const ebb_trace_t *trace, char *why, size_t why_bytes)
 {
     const ebb_check_limits_t none = {0};
     const ebb_rates_t known = {0, 0};
-    const ebb_plan_request_t q = request_for(dev, &none, &known);
+    const ebb_plan_request_t q = ebb_planning_request(dev, &none, &known);
     return ebb_keep_bytes(trace, &q, why, why_bytes);
 }
 

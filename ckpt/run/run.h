@@ -10,7 +10,7 @@
  *
  * Threads and locks: everything here and in these folders is called with ebb_lock() held unless it says otherwise, about the device that it is
  * given. An operation belongs to the device of its stream; buffers of other devices among its accesses are pinned while it is prepared
- * and issued. State: state.h.
+ * and issued. A thread of ebb's own makes plans, without the lock (internal.h). State: state.h.
  */
 #ifndef EBB_RUN_RUN_H
 #define EBB_RUN_RUN_H
@@ -22,6 +22,8 @@
 
 /* What this folder remembers begins empty. Once, before anything else. False: no host memory. */
 bool ebb_run_open(ebb_t *ebb);
+/* The process ends: so does the thread that plans (internal.h), within a second. ebb_lock() not held. */
+void ebb_run_stop(ebb_t *ebb);
 
 /* Makes all buffers of the operation resident, ordered before it on its stream. A failure goes to the program. */
 ebb_status_t ebb_run_before(ebb_device_t *dev, ebb_operation_t *operation);

@@ -95,6 +95,8 @@ static void begin_step(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const 
     struct ebb_runner *runner = dev->ebb->run->runner;
     if (k->phase == EBB_PHASE_OBSERVE && ebb_run_is_worth_learning(dev))
         k->phase = EBB_PHASE_LEARN;
+    if (k->phase == EBB_PHASE_REACTIVE)
+        ebb_variant_hear(dev, k, present);
     if (k->phase == EBB_PHASE_REACTIVE && k->learned && !runner->driving &&
         ((k->refused && ebb_variant_has_more_room(dev, k, present)) || ebb_variant_is_rested(k)))
         k->phase = EBB_PHASE_DRIVE;

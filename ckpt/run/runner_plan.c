@@ -1,5 +1,12 @@
 /* runner_plan.c: from what was learned of a step variant to a plan that is driven, given up for another one when the memory or the
- * link is not what it was made for; and variants that alternate, whose plans agree about what is between steps (plan.h). */
+ * link is not what it was made for; and variants that alternate, whose plans agree about what is between steps (plan.h).
+ *
+ * A plan is asked for at one boundary and heard of at another (plan_job.c). What holds at the first one need not at the second:
+ *   the trace        what was proven may have been refuted: such a plan is not taken
+ *   memory           with less of it than was asked for the plan is checked anew
+ *   other plans      whether it agrees with what is driven is seen when it is to be driven beside that, as of any plan
+ *   buffers          installing looks for them
+ * Where one does not hold, the plan is made anew. What was forgotten meanwhile has given up its job. */
 #include "ckpt/run/internal.h"
 
 #include <stdlib.h>
@@ -11,6 +18,7 @@
 #include "ckpt/run/drive/drive.h"
 #include "ckpt/run/run.h"
 #include "ckpt/run/state.h"
+#include "ckpt/run/stats/stats.h"
 #include "ckpt/run/tracker/tracker.h"
 #include "offload/ebb_offload.h"
 
@@ -23,7 +31,7 @@ enum { MOST_INSTALL_FAILURES = 16 };
 /* Steps after which a program that does not keep to its plan is tried again; twice as many each time. */
 enum { REST_STEPS = 64, MOST_REST_STEPS = 4096 };
 
-static void report_plan(ebb_device_t *dev, const ebb_plan_sum_t *s, const ebb_variant_t *k)
+static void report_plan(const ebb_plan_sum_t *s, const ebb_variant_t *k)
 {
     const double ms = (double)k->plan->predicted_ns * 1e-6, alone_ms = k->learned->alone_ns * 1e-6;
     ebb_log(
@@ -33,23 +41,27 @@ static void report_plan(ebb_device_t *dev, const ebb_plan_sum_t *s, const ebb_va
         (double)s->peak_bytes / (1 << 20), (double)s->bytes_out / (1 << 20), (double)s->bytes_in / (1 << 20),
         (double)s->dropped_bytes / (1 << 20), ms, ms - alone_ms,
         alone_ms > 0 ? 100 * (ms / alone_ms - 1) : 0);
-    /* Not for free, and in the program's call: not where it is not read. */
-    const double gap = ebb_options.log_level < EBB_INFO
-                           ? -1
-                           : ebb_planning_gap(dev, k->learned->trace, &k->limits, &k->rates, k->plan);
-    if (gap >= 0)
-        ebb_log(EBB_INFO, "that is at most %.1f%% above the best possible within this memory", 100 * gap);
+    if (k->gap >= 0)
+        ebb_log(EBB_INFO, "that is at most %.1f%% above the best possible within this memory", 100 * k->gap);
+    ebb_log(EBB_INFO, "planning took %.3f s%s", (double)k->took_ns * 1e-9,
+            k->waited ? "" : ", and the program went on meanwhile");
     ebb_log(EBB_DEBUG, "the plan keeps %u buffers, offloads %u, drops %u; it replays %u launches",
             s->kept_buffers, s->offloaded_buffers, s->dropped_buffers, s->replays);
 }
 
-/* In whole MiB, rounded up. */
-static size_t floor_of(ebb_device_t *dev, ebb_variant_t *k)
+/* In whole MiB, rounded up; 0: it is not known, or there is none. */
+static size_t whole_floor(ebb_device_t *dev, const ebb_variant_t *k)
 {
     const size_t mib = (size_t)1 << 20, not_ebbs = dev->budget_bytes - ebb_usage(dev).budget_bytes;
-    if (!k->floor_bytes && k->limits.host_bytes)
-        k->floor_bytes = ebb_planning_floor(dev, k->learned->trace, &k->limits, &k->rates);
     return k->floor_bytes ? (k->floor_bytes + k->reserved_bytes + not_ebbs + mib - 1) / mib * mib : 0;
+}
+
+static size_t floor_of(ebb_device_t *dev, ebb_variant_t *k)
+{
+    const ebb_plan_request_t q = ebb_planning_request(dev, &k->limits, &k->rates);
+    if (!k->floor_bytes && k->limits.host_bytes)
+        k->floor_bytes = ebb_plan_floor(k->learned->trace, &q);
+    return whole_floor(dev, k);
 }
 
 size_t ebb_run_floor(ebb_device_t *dev)
@@ -64,6 +76,30 @@ size_t ebb_run_floor(ebb_device_t *dev)
     return floor;
 }
 
+/* ---- questions and answers (plan_job.c) ---- */
+
+/* The boundary is the job's. False: no host memory. */
+static bool ask(ebb_device_t *dev, ebb_variant_t *k, bool floor, ebb_boundary_t *boundary)
+{
+    const ebb_plan_request_t q = ebb_planning_request(dev, &k->limits, &k->rates);
+    ebb_job_end(dev->ebb, k->job);
+    k->job = ebb_job_ask(dev->ebb, floor, k->learned->trace, &q, boundary);
+    return k->job;
+}
+
+static void say_refused(ebb_device_t *dev, const ebb_variant_t *k, const char *why)
+{
+    const size_t floor = whole_floor(dev, k);
+    if (floor)
+        ebb_log(
+            EBB_WARN,
+            "there is no plan for a budget of %zu MiB, only from %zu MiB on; ebb stays reactive: each buffer "
+            "moves when it is needed, which is slow",
+            dev->budget_bytes >> 20, floor >> 20);
+    else
+        ebb_log(EBB_WARN, "there is no plan for any budget, ebb stays reactive: %s", why);
+}
+
 /* There is no plan for so many bytes: it is learned on, to prove more, or there may be more room later. */
 static void refuse(ebb_device_t *dev, ebb_variant_t *k, const char *why)
 {
@@ -75,20 +111,139 @@ static void refuse(ebb_device_t *dev, ebb_variant_t *k, const char *why)
         k->phase = EBB_PHASE_LEARN;
         return;
     }
-    const size_t floor = floor_of(dev, k);
-    if (floor)
-        ebb_log(
-            EBB_WARN,
-            "there is no plan for a budget of %zu MiB, only from %zu MiB on; ebb stays reactive: each buffer "
-            "moves when it is needed, which is slow",
-            dev->budget_bytes >> 20, floor >> 20);
-    else
-        ebb_log(EBB_WARN, "there is no plan for any budget, ebb stays reactive: %s", why);
     ebb_log(EBB_DEBUG, "no plan for %zu MiB: %s", room >> 20, why);
     k->phase = EBB_PHASE_REACTIVE;
     k->refused = room;
     k->refused_steps = 0;
+    if (k->limits.host_bytes && ask(dev, k, true, NULL))
+        snprintf(k->refusal, sizeof k->refusal, "%s", why);
+    else
+        say_refused(dev, k, why);
 }
+
+static ebb_check_limits_t limits_of(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present)
+{
+    const size_t device = ebb_drive_room(dev, ebb_variant_number(dev->ebb, k), k->learned, present);
+    return (ebb_check_limits_t){device, ebb_drive_host_room(dev, k->learned, present)};
+}
+
+/* What could be launched again when the plan was asked for still can. */
+static bool is_proven(const ebb_plan_job_t *job, const ebb_variant_t *k)
+{
+    const ebb_trace_t *then = job->trace, *now = k->learned->trace;
+    uint32_t i = 0;
+    while (i < now->operation_count && then->operation[i].proofs <= now->operation[i].proofs)
+        i++;
+    return i == now->operation_count;
+}
+
+/* And there is as much memory, or it does with less. */
+static bool suits(ebb_device_t *dev, ebb_variant_t *k, const ebb_plan_job_t *job,
+                  ebb_buffer_t *const *present)
+{
+    char why[256] = "what it launches again has given other bits meanwhile";
+    const ebb_check_limits_t now = limits_of(dev, k, present);
+    if (is_proven(job, k) &&
+        ((now.device_bytes >= job->request.device_bytes && now.host_bytes >= job->request.host_bytes) ||
+         ebb_check_plan(job->trace, job->plan, &now, why, sizeof why))) {
+        k->limits = now;
+        return true;
+    }
+    ebb_log(EBB_DEBUG, "a plan that was made does not suit any more: %s", why);
+    return false;
+}
+
+/* Owned from then on; it is installed when driving begins. */
+static void take_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_job_t *job)
+{
+    ebb_planned_request(dev->ebb, &job->request);
+    k->refused = 0;
+    k->plan = job->plan;
+    k->gap = job->gap;
+    k->took_ns = job->took_ns;
+    k->waited = job->waited;
+    k->untold = true;
+    job->plan = NULL;
+}
+
+/* Another one is made when driving begins again. */
+static void give_up_plan(struct ebb_runner *runner, ebb_variant_t *k)
+{
+    ebb_plan_delete(k->plan);
+    k->plan = NULL;
+    k->replans++;
+    runner->steps.replans++;
+}
+
+/* One that was asked for because of late copies, in the place of the one that there is, which is left if it is driven. */
+static void replace_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_job_t *job)
+{
+    struct ebb_runner *runner = dev->ebb->run->runner;
+    ebb_log(EBB_INFO,
+            "a new plan: the program waited %.3f ms a step for copies, which get %.1f GB/s out and %.1f back",
+            k->late_ns * 1e-6, k->rates.out, k->rates.in);
+    if (ebb_drive_installed(dev->ebb, ebb_variant_number(dev->ebb, k)))
+        ebb_run_leave(dev, "its copies come late");
+    if (!k->plan || !is_proven(job, k)) /* what is left is looked at */
+        return;
+    give_up_plan(runner, k);
+    take_plan(dev, k, job);
+}
+
+void ebb_variant_hear(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present)
+{
+    ebb_plan_job_t *job = k->job;
+    if (!job || !ebb_job_is_done(job))
+        return;
+    k->job = NULL;
+    if (job->floor) {
+        k->floor_bytes = job->floor_bytes;
+        say_refused(dev, k, k->refusal);
+    } else if (k->plan && job->plan) {
+        replace_plan(dev, k, job);
+    } else if (k->plan) {
+        ebb_log(EBB_DEBUG, "copies come late, and there is no other plan: %s", job->why);
+        k->replans++;
+    } else if (job->plan) {
+        if (suits(dev, k, job, present))
+            take_plan(dev, k, job);
+    } else if (job->boundary) {
+        ebb_log(EBB_DEBUG, "no plan for kind %u agrees with that of another variant: %s",
+                ebb_variant_number(dev->ebb, k), job->why);
+        k->alone = true;
+    } else {
+        refuse(dev, k, job->why);
+    }
+    ebb_job_end(dev->ebb, job);
+    if (k->job)
+        ebb_variant_hear(dev, k, present);
+}
+
+static void note_reserved(ebb_device_t *dev, ebb_variant_t *k, size_t room)
+{
+    k->reserved_bytes = ebb_chunks_limit(dev) * EBB_CHUNK_BYTES - room;
+}
+
+/* With the memory that there is now, and beside the plan that is driven (`beside`). */
+static void ask_for_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present, bool beside)
+{
+    k->limits = limits_of(dev, k, present);
+    note_reserved(dev, k, k->limits.device_bytes);
+    k->floor_bytes = 0;
+    if (!ask(dev, k, false, beside ? ebb_drive_boundary(dev, k->learned) : NULL))
+        refuse(dev, k, "no host memory");
+    ebb_variant_hear(dev, k, present);
+    if (k->job && !k->job->floor)
+        ebb_log(EBB_INFO, "a plan is being made, and the program goes on meanwhile");
+}
+
+/* It has been asked for, and is not there yet. */
+static bool is_being_made(const ebb_variant_t *k)
+{
+    return !k->plan && k->job && !k->job->floor;
+}
+
+/* ---- what a plan was made for ---- */
 
 /* Looking costs what the allocator keeps: seldom, and less often the longer it lasts. */
 bool ebb_variant_has_more_room(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present)
@@ -107,13 +262,14 @@ bool ebb_variant_is_rested(ebb_variant_t *k)
     return true;
 }
 
-/* What is reported of a plan; of several that are installed together, their peak. */
+/* What is reported of a plan that has been installed; of several that are installed together, their peak. */
 static void note_plan(ebb_device_t *dev, const ebb_variant_t *k, bool beside)
 {
     struct ebb_runner *runner = dev->ebb->run->runner;
     uint64_t small = 0; /* small regions are shared, if they are large enough */
     for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++)
-        if (ebb_drive_installed(dev->ebb, i) && runner->variant[i].plan->small_bytes > small)
+        if (&runner->variant[i] != k && ebb_drive_installed(dev->ebb, i) &&
+            runner->variant[i].plan->small_bytes > small)
             small = runner->variant[i].plan->small_bytes;
     const ebb_plan_sum_t sum = ebb_plan_sum(k->plan, k->learned->trace);
     const uint64_t peak = sum.peak_bytes + k->reserved_bytes,
@@ -122,52 +278,6 @@ static void note_plan(ebb_device_t *dev, const ebb_variant_t *k, bool beside)
     runner->steps.plan = sum;
     runner->steps.predicted_peak_bytes = beside && both > peak ? both : peak;
     runner->steps.variant_peak_bytes[ebb_variant_number(dev->ebb, k)] = runner->steps.predicted_peak_bytes;
-}
-
-static ebb_check_limits_t limits_of(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present)
-{
-    const size_t device = ebb_drive_room(dev, ebb_variant_number(dev->ebb, k), k->learned, present);
-    return (ebb_check_limits_t){device, ebb_drive_host_room(dev, k->learned, present)};
-}
-
-/* Owned from then on; it is installed when driving begins. */
-static void take_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_t *plan, const ebb_boundary_t *boundary)
-{
-    k->refused = 0;
-    k->plan = plan;
-    k->untold = true;
-    note_plan(dev, k, boundary);
-}
-
-/* NULL: there is none, or not yet. */
-static ebb_plan_t *make_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present,
-                             const ebb_boundary_t *boundary)
-{
-    char why[256] = "";
-    k->limits = limits_of(dev, k, present);
-    k->reserved_bytes = ebb_chunks_limit(dev) * EBB_CHUNK_BYTES - k->limits.device_bytes;
-    k->floor_bytes = 0;
-    ebb_plan_t *plan = ebb_planning(dev, k->learned->trace, &k->limits, &k->rates, boundary, why, sizeof why);
-    if (!plan && boundary) {
-        ebb_log(EBB_DEBUG, "no plan for kind %u agrees with that of another variant: %s",
-                ebb_variant_number(dev->ebb, k), why);
-        k->alone = true;
-    } else if (!plan) {
-        refuse(dev, k, why);
-    }
-    if (!plan)
-        return NULL;
-    take_plan(dev, k, plan, boundary);
-    return plan;
-}
-
-/* Another one is made when driving begins again. */
-static void give_up_plan(struct ebb_runner *runner, ebb_variant_t *k)
-{
-    ebb_plan_delete(k->plan);
-    k->plan = NULL;
-    k->replans++;
-    runner->steps.replans++;
 }
 
 /* Less memory than when the plan was made: what ebb does not own has grown. */
@@ -192,30 +302,19 @@ static void revise_room(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const
 
 void ebb_variant_revise_pace(ebb_device_t *dev, ebb_variant_t *k)
 {
-    struct ebb_runner *runner = dev->ebb->run->runner;
     const ebb_drive_pace_t pace = ebb_drive_pace(dev->ebb);
+    if (k->job) {
+        ebb_variant_hear(dev, k, NULL);
+        return;
+    }
     if (k->replans >= MOST_REPLANS || !pace.steps || pace.steps % PACE_STEPS)
         return;
     if (!ebb_planning_is_late(dev, k->learned->trace, k->plan, &pace, &k->rates))
         return;
-    /* The one that is driven is better than none. */
-    char why[256] = "";
-    ebb_plan_t *better = ebb_planning(dev, k->learned->trace, &k->limits, &k->rates, NULL, why, sizeof why);
-    if (!better) {
-        ebb_log(EBB_DEBUG, "copies come late, and there is no other plan: %s", why);
-        k->replans++;
-        return;
-    }
-    ebb_log(EBB_INFO,
-            "a new plan: the program waited %.3f ms a step for copies, which get %.1f GB/s out and %.1f back",
-            (double)pace.stall_ns / (double)pace.steps * 1e-6, k->rates.out, k->rates.in);
-    ebb_run_leave(dev, "its copies come late");
-    if (k->plan) {
-        give_up_plan(runner, k);
-        take_plan(dev, k, better, NULL);
-    } else {
-        ebb_plan_delete(better);
-    }
+    /* Until it is made, and where there is none, the one that is driven is better than none. */
+    k->late_ns = (double)pace.stall_ns / (double)pace.steps;
+    if (ask(dev, k, false, NULL))
+        ebb_variant_hear(dev, k, NULL);
 }
 
 /* Reactive for a while, longer each time. */
@@ -271,11 +370,17 @@ static void begin_driving_with(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t
                                const ebb_boundary_t *boundary)
 {
     struct ebb_runner *runner = dev->ebb->run->runner;
+    char why[160];
     revise_room(dev, k, present);
-    const bool first = !k->plan;
-    ebb_log(EBB_DEBUG, first ? "making a plan" : "installing the plan again"); /* tests look for it */
-    if (first && !make_plan(dev, k, present, boundary))
+    ebb_log(EBB_DEBUG, !k->plan    ? "making a plan" /* tests look for it */
+                       : k->untold ? "installing the plan"
+                                   : "installing the plan again");
+    if (!k->plan)
+        ask_for_plan(dev, k, present, boundary);
+    if (!k->plan || (boundary && !ebb_boundary_agrees(boundary, k->plan, why, sizeof why)))
         return;
+    if (k->untold)
+        note_reserved(dev, k, limits_of(dev, k, present).device_bytes);
     uint64_t driven = ebb_drive_counts(dev->ebb).steps;
     k->fruitless = driven > k->driven_before ? 0 : k->fruitless;
     if (k->fruitless == MOST_FRUITLESS) {
@@ -296,8 +401,9 @@ static void begin_driving_with(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t
     if (!k->untold)
         return;
     k->untold = false;
+    note_plan(dev, k, boundary);
     runner->steps.plans++;
-    report_plan(dev, &runner->steps.plan, k);
+    report_plan(&runner->steps.plan, k);
     ebb_files_plan(dev->ebb, ebb_variant_number(dev->ebb, k), k->plan);
 }
 
@@ -308,6 +414,9 @@ void ebb_variant_drive(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const 
     if (ebb_drive_knows_all(dev, k->learned, present) ||
         !ebb_rotation_period(k->learned->trace, why, sizeof why)) {
         k->unknown = 0;
+        ebb_variant_hear(dev, k, present);
+        if (k->phase != EBB_PHASE_DRIVE || is_being_made(k))
+            return;
         ebb_tracker_pause(dev);
         begin_driving_with(dev, k, present, NULL);
     } else if (++k->unknown > MOST_UNKNOWN) {
@@ -351,6 +460,9 @@ static bool install_beside(ebb_device_t *dev, ebb_variant_t *k)
 {
     struct ebb_runner *runner = dev->ebb->run->runner;
     char why[160];
+    ebb_variant_hear(dev, k, NULL);
+    if (k->phase != EBB_PHASE_DRIVE || is_being_made(k))
+        return false;
     ebb_boundary_t *boundary =
         k->alone || !ebb_drive_is_ready(dev, k->learned) ? NULL : ebb_drive_boundary(dev, k->learned);
     const bool agrees = boundary && k->plan && ebb_boundary_agrees(boundary, k->plan, why, sizeof why);

@@ -32,6 +32,8 @@ void ebb_variant_forget(ebb_device_t *dev, ebb_variant_t *k)
         ebb_run_leave(dev, "what was learned of this step variant is forgotten");
     if (k->profile && ebb_tracker_follows(dev->ebb, ebb_profile_recording(k->profile)))
         ebb_tracker_end(dev);
+    ebb_job_end(dev->ebb, k->job);
+    k->job = NULL;
     ebb_plan_delete(k->plan);
     ebb_profile_delete(dev, k->profile);
     k->plan = NULL;

@@ -11,6 +11,7 @@
 #define EBB_RUN_PARTS(X)                                                                                     \
     X(runner, 1)               /* internal.h */                                                              \
     X(file_names, 1)           /* output_files.c */                                                          \
+    X(plan_jobs, 1)            /* plan_job.c */                                                              \
     X(scratch, EBB_STATES)     /* state.c */                                                                 \
     X(pins, 1)                 /* pin.c */                                                                   \
     X(drives, 1)               /* drive/internal.h */                                                        \

@@ -210,6 +210,8 @@ typedef struct ebb_trace {
 
 ebb_trace_t *ebb_trace_new(uint64_t chunk_bytes);
 void ebb_trace_delete(ebb_trace_t *trace);
+/* All of it. NULL: no memory. */
+ebb_trace_t *ebb_trace_copy(const ebb_trace_t *trace);
 
 /* Append; the new element, zeroed, or NULL: no memory. Accesses and arguments belong to the operation added
  * last. */

@@ -69,6 +69,11 @@ bool ebb_run_wants_order(ebb_t *ebb)
     return false;
 }
 
+void ebb_run_stop(ebb_t *ebb)
+{
+    (void)ebb;
+}
+
 /* No step is known. */
 size_t ebb_run_floor(ebb_device_t *dev)
 {

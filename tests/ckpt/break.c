@@ -7,10 +7,16 @@
  * Three times in a row, under ebb's lock; with TEST_BREAK_THREAD=1 by another thread, which has no lock.
  *
  * TEST_PLANS=N: only so many plans are found. And it tells what is pinned, above a MiB, while a plan is installed: with the lock held.
+ *
+ * TEST_PLAN_STEPS=N: a plan is made until the program has come to so many further boundaries of its steps, or until it is given up. There the
+ * program waits for it. TEST_NO_THREADS=1: no thread of ebb's can be had.
  */
+#include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "ckpt/run/drive/internal.h"
 #include "ckpt/run/internal.h"
@@ -90,22 +96,64 @@ ebb_status_t __wrap_ebb_extent_make(ebb_pinning_t *pinning, const ebb_place_t *p
     return __real_ebb_extent_make(pinning, place, bytes, out);
 }
 
-ebb_plan_t *__real_ebb_planning(ebb_device_t *dev, const ebb_trace_t *trace, const ebb_check_limits_t *limits,
-                                const ebb_rates_t *rates, const ebb_boundary_t *boundary, char *why,
+ebb_plan_t *__real_ebb_planning(const ebb_trace_t *trace, const ebb_plan_request_t *request, char *why,
                                 size_t why_bytes);
-ebb_plan_t *__wrap_ebb_planning(ebb_device_t *dev, const ebb_trace_t *trace, const ebb_check_limits_t *limits,
-                                const ebb_rates_t *rates, const ebb_boundary_t *boundary, char *why,
+ebb_plan_t *__wrap_ebb_planning(const ebb_trace_t *trace, const ebb_plan_request_t *request, char *why,
                                 size_t why_bytes);
+void __real_ebb_stale_begin_step(ebb_t *ebb);
+void __wrap_ebb_stale_begin_step(ebb_t *ebb);
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *argument);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *argument);
 
-ebb_plan_t *__wrap_ebb_planning(ebb_device_t *dev, const ebb_trace_t *trace, const ebb_check_limits_t *limits,
-                                const ebb_rates_t *rates, const ebb_boundary_t *boundary, char *why,
+/* Boundaries that the program has come to; and those at which a plan that is being made is done, 0: none is. */
+static atomic_uint boundaries, until;
+
+static void wait_a_little(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+static void take_steps(const ebb_plan_request_t *request)
+{
+    const char *steps = getenv("TEST_PLAN_STEPS");
+    if (!steps)
+        return;
+    const unsigned end = atomic_load(&boundaries) + (unsigned)atoi(steps);
+    atomic_store(&until, end);
+    while (atomic_load(&boundaries) < end && !atomic_load(request->given_up))
+        wait_a_little();
+}
+
+void __wrap_ebb_stale_begin_step(ebb_t *ebb)
+{
+    const unsigned here = atomic_fetch_add(&boundaries, 1) + 1;
+    const bool waits = atomic_load(&until) == here;
+    while (atomic_load(&until) == here)
+        wait_a_little();
+    for (int i = 0; waits && i < 20; i++) /* the thread says that it is done */
+        wait_a_little();
+    __real_ebb_stale_begin_step(ebb);
+}
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *argument)
+{
+    return getenv("TEST_NO_THREADS") ? EAGAIN : __real_pthread_create(thread, attributes, run, argument);
+}
+
+ebb_plan_t *__wrap_ebb_planning(const ebb_trace_t *trace, const ebb_plan_request_t *request, char *why,
                                 size_t why_bytes)
 {
     static int found;
     const char *most = getenv("TEST_PLANS");
-    if (most && found++ >= atoi(most)) {
+    ebb_plan_t *plan = NULL;
+    take_steps(request);
+    if (most && found++ >= atoi(most))
         snprintf(why, why_bytes, "TEST_PLANS");
-        return NULL;
-    }
-    return __real_ebb_planning(dev, trace, limits, rates, boundary, why, why_bytes);
+    else
+        plan = __real_ebb_planning(trace, request, why, why_bytes);
+    atomic_store(&until, 0);
+    return plan;
 }

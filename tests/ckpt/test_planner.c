@@ -200,6 +200,26 @@ static void same_request_gets_the_same_plan(void **state)
     ebb_trace_delete(t);
 }
 
+/* Before any walk: the same request gets a plan otherwise. */
+static void request_that_is_given_up_gets_no_plan(void **state)
+{
+    (void)state;
+    ebb_trace_t *t = trace_of_transformer(&plain);
+    ebb_plan_request_t r = request(keep_peak(t) / 2, true, true);
+    char why[400] = "";
+    atomic_bool given_up = true;
+    assert_true(ebb_plan_floor(t, &r) > 0);
+    r.given_up = &given_up;
+    assert_null(ebb_plan_make(t, &r, why, sizeof why));
+    assert_string_equal(why, "it is not wanted any more");
+    assert_int_equal(ebb_plan_floor(t, &r), 0);
+    given_up = false;
+    ebb_plan_t *p = checked_plan(t, &r);
+    assert_non_null(p);
+    ebb_plan_delete(p);
+    ebb_trace_delete(t);
+}
+
 static void steps_by_chance_get_good_plans(void **state)
 {
     (void)state;
@@ -436,6 +456,7 @@ int main(void)
         cmocka_unit_test(nothing_allowed_below_the_peak_gets_no_plan),
         cmocka_unit_test(small_host_budget_is_kept),
         cmocka_unit_test(same_request_gets_the_same_plan),
+        cmocka_unit_test(request_that_is_given_up_gets_no_plan),
         cmocka_unit_test(steps_by_chance_get_good_plans),
         cmocka_unit_test(steps_by_chance_on_several_streams_get_good_plans),
         cmocka_unit_test(steps_with_resident_kernels_get_good_plans),

@@ -141,6 +141,30 @@ static void written_trace_is_read_again_unchanged(void **state)
 }
 
 /* A buffer that outlives the step is another one in the next; one that says nothing of it stays what it is. */
+/* Nothing of it is shared with the other. */
+static void copy_is_the_same_trace_when_the_other_is_gone(void **state)
+{
+    (void)state;
+    for (unsigned seed = 1; seed <= 20; seed++) {
+        size_t size, copied_size;
+        srand(seed);
+        ebb_trace_t *t = make_trace(1 + draw(60), draw(30));
+        char *text = to_text(t, &size);
+        ebb_trace_t *copy = ebb_trace_copy(t);
+        assert_non_null(copy);
+        t->operation[0].proofs++;
+        ebb_trace_delete(t);
+        char *copied = to_text(copy, &copied_size);
+        assert_int_equal(size, copied_size);
+        assert_memory_equal(text, copied, size);
+        assert_non_null(ebb_trace_add_operation(copy));
+        assert_non_null(ebb_trace_add_buffer(copy));
+        free(text);
+        free(copied);
+        ebb_trace_delete(copy);
+    }
+}
+
 static void what_outlives_the_step_is_read_again(void **state)
 {
     (void)state;
@@ -457,6 +481,7 @@ static void trace_that_contradicts_itself_is_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(copy_is_the_same_trace_when_the_other_is_gone),
         cmocka_unit_test(written_trace_is_read_again_unchanged),
         cmocka_unit_test(what_outlives_the_step_is_read_again),
         cmocka_unit_test(device_and_prices_are_read_again),

@@ -42,6 +42,7 @@ def main() -> int:
             path = f"{pathlib.Path(ebb).resolve().parent}:{os.environ['PATH']}"
             environment = {k: v for k, v in os.environ.items() if not k.startswith("EBB_")}
             environment |= {"PATH": path, "COLUMNS": "80", "LC_ALL": "C", "XDG_RUNTIME_DIR": folder, "XDG_CACHE_HOME": folder, "TMPDIR": folder}
+            environment["EBB_PLAN_WAIT"] = "600000"  # else what is said depends on how long planning takes
             text = file.read_text()
             said = play(text, folder, environment)
         if update:

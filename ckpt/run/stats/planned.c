@@ -41,6 +41,8 @@ void ebb_planned_request(ebb_t *ebb, const ebb_plan_request_t *request)
     struct ebb_planned *known = ebb->run->planned;
     known->request = *request;
     known->request.policy = NULL;
+    known->request.boundary = NULL;
+    known->request.given_up = NULL;
     known->requested = true;
 }
 

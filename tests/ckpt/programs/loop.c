@@ -1,6 +1,6 @@
 /* loop.c: a small training loop that can be told to misbehave. It knows nothing of ebb.
  *
- *   loop [layers=N] [steps=N] [mib=N] [through=1] [keep=N] [swap=1] [short=N] [look=N] [mix=SEED] [probe=STEP] [evaluate=N] [deviate=SEED] [diverge=STEP how=WAY every=N until=STEP] [each=STEP] [more=STEP] [grow=STEP] [peek=STEP] [flag=STEP] [hidden=STEP]
+ *   loop [layers=N] [steps=N] [mib=N] [through=1] [keep=N] [swap=1] [short=N] [look=N] [mix=SEED] [probe=STEP] [evaluate=N] [deviate=SEED] [diverge=STEP how=WAY every=N until=STEP] [each=STEP] [more=STEP] [grow=STEP] [peek=STEP] [flag=STEP] [hidden=STEP] [fork=STEP] [reset=1]
  *
  * A step: forward through `layers` layers, each activation (mib MiB) its own stream-ordered allocation,
  * backward, update.
@@ -30,10 +30,16 @@
  * hidden=STEP   launches read a number in host memory, to which only a table on the device leads; from this step
  *               on it changes between forward and backward: a replay would give other bits
  *
+ * fork=STEP     before this step a child is forked, which ends as any program does, and is waited for
+ * reset=1       in the end the device is reset
+ *
  * The last line of output is a hash of weights, counter and sums. Exit code 3: a call failed (its error is on
  * stderr).
  */
 #include "loop.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 static void *new_permanent(size_t bytes)
 {
@@ -277,6 +283,18 @@ static void probe_free(const loop_t *l)
     CHECK(cudaFreeAsync(p, l->stream));
 }
 
+/* Nothing of the child's is on stdout, where the parent's output may wait. */
+static void fork_child(void)
+{
+    int status = -1;
+    fflush(NULL);
+    const pid_t child = fork();
+    if (!child)
+        exit(0);
+    if (waitpid(child, &status, 0) != child || status)
+        exit(4);
+}
+
 static bool hash_step(int seed, int step)
 {
     const unsigned h = ((unsigned)seed * 7919u + (unsigned)step) * 2654435761u;
@@ -307,6 +325,7 @@ int main(int argc, char **argv)
     l.mix = trainer_option(argc, argv, "mix", 0);
     l.evaluate = trainer_option(argc, argv, "evaluate", 0);
     l.probe = trainer_option(argc, argv, "probe", 0);
+    const int fork_at = trainer_option(argc, argv, "fork", 0), reset = trainer_option(argc, argv, "reset", 0);
     l.n = l.full = (size_t)trainer_option(argc, argv, "mib", 4) << 18;
     l.m = (size_t)1 << 19;
     if (l.layers < 2 || l.layers > LAYERS_MAX || l.keep > KEEP_MAX)
@@ -314,6 +333,8 @@ int main(int argc, char **argv)
     srand((unsigned)l.deviate);
     set_up(&l);
     for (int step = 1; step <= l.steps; step++) {
+        if (step == fork_at)
+            fork_child();
         const bool half = l.mix ? hash_step(l.mix, step) : l.small && step % l.small == 0;
         l.n = half ? l.full / 2 : l.full;
         run_step(&l, step);
@@ -337,5 +358,7 @@ int main(int argc, char **argv)
         hash = trainer_hash(l.pair[i], l.n * sizeof(float), hash);
     hash ^= l.read;
     printf("%016llx\n", (unsigned long long)hash);
+    if (reset)
+        CHECK(cudaDeviceReset());
     return 0;
 }
