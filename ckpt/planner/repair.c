@@ -84,7 +84,7 @@ static bool go_through_pairs(repair_t *r, const ebb_schedule_t *s, const uint32_
 {
     uint32_t count = 0;
     uint64_t work = 0;
-    for (uint32_t i = 0; i < s->interval_count; i++) {
+    for (uint32_t i = 0; i < s->interval_count && work <= WORK; i++) {
         const ebb_interval_t *now = &s->interval[sorted[i]];
         uint32_t left = 0;
         for (uint32_t k = 0; k < count; k++) {

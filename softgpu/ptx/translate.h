@@ -14,8 +14,14 @@
 
 #include "softgpu/ptx/ptx.h"
 
+/* GCC 12 computes some masks of lanes wrongly with AVX-512 (seen on a Sapphire Rapids: or.pred, isspacep). */
+#ifdef __x86_64__
+#define SG_PTX_PROCESSOR "-march=native -mno-avx512f "
+#else
+#define SG_PTX_PROCESSOR "-march=native "
+#endif
 #define SG_PTX_CFLAGS                                                                                        \
-    "-O1 -ftree-vectorize -march=native -fstack-clash-protection -fPIC -shared "                             \
+    "-O1 -ftree-vectorize " SG_PTX_PROCESSOR "-fstack-clash-protection -fPIC -shared "                       \
     "-ffp-contract=off "                                                                                     \
     "-fno-math-errno "                                                                                       \
     "-fno-strict-aliasing -fno-trapping-math -w -Wno-psabi"
