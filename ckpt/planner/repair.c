@@ -1,8 +1,8 @@
 /* repair.c: fewer chunks for the places of a schedule, where the sweep (overlay.c) has taken more than are resident at once.
  *
- * Places with several intervals make that happen. All places are laid again one by one, each on the first chunks that are in the way of none
- * laid before; those that go beyond the enough number move to the front of the order for the next round (Joslin, Clements: Squeaky Wheel
- * Optimization, JAIR 10, 1999).
+ * Places with several intervals make that happen. All places are laid again one by one, each on the first chunks that nothing laid before it,
+ * and resident with it, has. Those that go beyond the number that is enough move to the front of the order for the next round (Joslin,
+ * Clements: Squeaky Wheel Optimization, JAIR 10, 1999).
  */
 #include <stdlib.h>
 #include <string.h>
