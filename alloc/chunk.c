@@ -235,7 +235,7 @@ size_t ebb_chunks_join(ebb_device_t *dev, size_t count, ebb_stream_t *stream, eb
     count = count < most ? count : most;
     while (got < count && dev->chunks.late.count) {
         ebb_chunk_t c = dev->chunks.late.chunk[dev->chunks.late.count - 1];
-        if (ebb_mark_join(ebb_stream_handle(stream), c->freed))
+        if (ebb_mark_join(stream, c->freed))
             break;
         remove_from(&dev->chunks.late, c);
         out[got++] = c;

@@ -417,7 +417,7 @@ void ebb_device_return(ebb_visit_t visit);
 
 /* `stream` continues only after all that other streams of the device, or of all, have been given so far; or
  * the host does. */
-ebb_status_t ebb_streams_join(ebb_device_t *dev, CUstream stream, bool peer_used);
+ebb_status_t ebb_streams_join(ebb_device_t *dev, ebb_stream_t *stream, bool peer_used);
 ebb_status_t ebb_streams_wait(ebb_device_t *dev, bool peer_used);
 
 /* The device's context is at its end, its work done: every mark of its streams is reached. */

@@ -220,17 +220,16 @@ ebb_device_t *ebb_stream_device(const ebb_stream_t *stream);
 CUstream ebb_stream_handle(const ebb_stream_t *stream);
 ebb_mark_t ebb_mark_here(ebb_stream_t *stream);
 bool ebb_mark_reached(ebb_mark_t mark);
-/* `stream`, of the device whose context is current, continues only after the mark. No host wait. */
-ebb_status_t ebb_mark_join(CUstream stream, ebb_mark_t mark);
-/* The same for a stream of any device. */
-ebb_status_t ebb_stream_join(const ebb_stream_t *stream, ebb_mark_t mark);
+/* `stream`, of any device, continues only after the mark. No host wait. What is joined counts as an operation of the stream: ebb_mark_here
+ * is behind it, also if nothing follows. */
+ebb_status_t ebb_mark_join(ebb_stream_t *stream, ebb_mark_t mark);
 /* The host waits for the mark. */
 ebb_status_t ebb_mark_wait(ebb_mark_t mark);
 /* Counts one more operation on a stream: for operations that ebb itself issues there. Call it right after
  * issuing. */
 ebb_mark_t ebb_mark_issue(ebb_stream_t *stream);
 /* `stream` continues only after everything that touched the buffer so far. */
-ebb_status_t ebb_buffer_join(CUstream stream, const ebb_buffer_t *buffer);
+ebb_status_t ebb_buffer_join(ebb_stream_t *stream, const ebb_buffer_t *buffer);
 
 /* Notes a use: the buffer becomes the newest. For operations that ebb itself issues. */
 void ebb_buffer_touch(ebb_buffer_t *buffer, ebb_mark_t mark);

@@ -93,7 +93,7 @@ static inline void link_newest(ebb_heap_t *h, ebb_buffer_t *b)
     h->newest = b;
 }
 
-ebb_status_t ebb_buffer_join(CUstream stream, const ebb_buffer_t *b)
+ebb_status_t ebb_buffer_join(ebb_stream_t *stream, const ebb_buffer_t *b)
 {
     ebb_device_t *dev = b->range->device;
     if (b->use_count > EBB_USE_MARKS)

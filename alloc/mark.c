@@ -209,27 +209,29 @@ bool ebb_mark_later(ebb_mark_t *mark, ebb_mark_t other)
     return true;
 }
 
-ebb_status_t ebb_mark_join(CUstream stream, ebb_mark_t mark)
+/* Without a record of its own a stream cannot be told apart, and the host waits for it. */
+static bool has_record(const ebb_stream_t *s)
 {
-    ebb_stream_t *s = mark.stream;
-    CUevent event;
-    bool same = s && s->handle == stream &&
-                (s->device == ebb_current_device || !ebb_is_default_stream(stream)) &&
-                handle_here(s) == stream;
-    if (!s || s->reached >= mark.number || same)
-        return 0;
-    EBB_TRY(event_behind(s, mark.number, &event));
-    EBB_DRIVER(cuStreamWaitEvent, 0, (stream, event, 0));
-    return 0;
+    return s != &s->device->ebb->shared_stream;
 }
 
-ebb_status_t ebb_stream_join(const ebb_stream_t *s, ebb_mark_t mark)
+ebb_status_t ebb_mark_join(ebb_stream_t *stream, ebb_mark_t mark)
 {
+    const ebb_stream_t *s = mark.stream;
+    if (!s || s->reached >= mark.number || (s == stream && has_record(stream)))
+        return 0;
+    if (!has_record(stream))
+        return ebb_mark_wait(mark);
+    CUevent event;
+    EBB_TRY(event_behind(mark.stream, mark.number, &event));
     ebb_visit_t visit;
-    EBB_TRY(ebb_device_visit(s->device, &visit));
-    ebb_status_t status = ebb_mark_join(s->handle, mark);
+    EBB_TRY(ebb_device_visit(stream->device, &visit));
+    const CUresult result = ebb_driver.cuStreamWaitEvent(handle_here(stream), event, 0);
     ebb_device_return(visit);
-    return status;
+    if (result)
+        return ebb_fail(result, "cuStreamWaitEvent", 0);
+    ebb_mark_issue(stream);
+    return 0;
 }
 
 ebb_status_t ebb_mark_wait(ebb_mark_t mark)
@@ -258,7 +260,7 @@ void ebb_stream_synchronised(ebb_stream_t *s, uint64_t number)
         s->reached = number;
 }
 
-ebb_status_t ebb_streams_join(ebb_device_t *dev, CUstream stream, bool peer_used)
+ebb_status_t ebb_streams_join(ebb_device_t *dev, ebb_stream_t *stream, bool peer_used)
 {
     for (ebb_stream_t *s = dev->ebb->streams; s; s = s->next)
         if (peer_used || s->device == dev)

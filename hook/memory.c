@@ -246,7 +246,7 @@ static bool free_without_waiting(ebb_buffer_t *b)
         if (!ebb_mark_reached(b->use[i]))
             s = b->use[i].stream;
     if (!b->stream_ordered || (!s && b->residence) || (s && is_captured(ebb_stream_handle(s))) ||
-        (s && ebb_buffer_join(ebb_stream_handle(s), b)))
+        (s && ebb_buffer_join(s, b)))
         return false;
     if (s)
         ebb_mark_issue(s);
@@ -306,9 +306,9 @@ static CUresult free_now(CUdeviceptr address)
  * Work in that waits for all blocking streams, and what these are given next waits for it (CUDA driver API, "Stream synchronization
  * behavior"). As ebb gives the driver nothing to do for a free, these rules would order nothing: between the legacy stream and others the
  * free's stream is made to wait here. */
-static ebb_status_t order_free(CUstream stream, const ebb_buffer_t *b)
+static ebb_status_t order_free(ebb_stream_t *stream, const ebb_buffer_t *b)
 {
-    bool by_rule = ebb_is_legacy_stream(stream) || b->use_count > EBB_USE_MARKS;
+    bool by_rule = ebb_is_legacy_stream(ebb_stream_handle(stream)) || b->use_count > EBB_USE_MARKS;
     for (unsigned i = 0; i < b->use_count && i < EBB_USE_MARKS; i++)
         by_rule |= ebb_is_legacy_stream(ebb_stream_handle(b->use[i].stream));
     return !by_rule ? 0
@@ -333,7 +333,7 @@ static CUresult free_async(CUdeviceptr address, CUstream stream)
         return EBB_PASS(cuMemFreeAsync, (address, stream));
     }
     ebb_buffer_t *b = ebb_heap_find(ebb_stream_device(s)->ebb, address);
-    const ebb_status_t status = b ? order_free(stream, b) : CUDA_ERROR_INVALID_VALUE;
+    const ebb_status_t status = b ? order_free(s, b) : CUDA_ERROR_INVALID_VALUE;
     if (!status && ebb_lock_go_to(b->range->device)) {
         ebb_mark_issue(s);
         release(b, s);

@@ -140,7 +140,7 @@ ebb_status_t ebb_copy_out(ebb_buffer_t *b, ebb_host_t host, ebb_mark_t *done)
     ebb_stream_t *s = ebb_copy_stream(dev, EBB_OUT);
     if (!s)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    EBB_TRY(ebb_buffer_join(ebb_stream_handle(s), b));
+    EBB_TRY(ebb_buffer_join(s, b));
     if (!host.pinned)
         EBB_TRY(ebb_stage_out(dev, b->address, host.at, b->bytes));
     for (size_t at = 0, bytes; host.pinned && at < b->bytes; at += bytes) {

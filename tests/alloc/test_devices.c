@@ -194,7 +194,7 @@ static void a_mark_of_another_devices_stream_is_waited_for(void **state)
     for (unsigned i = 0; i < b->use_count; i++)
         found |= b->use[i].stream == ebb_stream_of(dev, stream[0]);
     assert_true(found);
-    assert_int_equal(ebb_buffer_join(stream[1], b), 0);
+    assert_int_equal(ebb_buffer_join(ebb_stream_of(dev, stream[1]), b), 0);
     assert_int_equal(ebb_buffer_wait(b), 0);
     for (unsigned i = 0; i < b->use_count; i++)
         assert_true(ebb_mark_reached(b->use[i]));

@@ -268,6 +268,22 @@ static void memory_from_a_busy_stream_counts_as_in_use(void **state)
     give_everything_back();
 }
 
+/* Also if nothing is issued behind it: what takes memory away asks the mark alone. */
+static void what_a_stream_waits_for_is_before_its_mark(void **state)
+{
+    (void)state;
+    model_synchronise();
+    assert_int_equal(ebb_mark_wait(ebb_mark_here(record_of(1))), 0);
+    model_use(0, 0, 0, 1);
+    const ebb_mark_t other = ebb_mark_issue(record_of(0));
+    assert_int_equal(ebb_mark_join(record_of(1), other), 0);
+    const ebb_mark_t behind = ebb_mark_here(record_of(1));
+    assert_false(ebb_mark_reached(behind));
+    model_synchronise();
+    assert_true(ebb_mark_reached(behind));
+    assert_true(ebb_mark_reached(other));
+}
+
 static void random_traffic_survives_failing_driver_calls(void **state)
 {
     (void)state;
@@ -380,6 +396,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_traffic_is_ordered_and_fits),
         cmocka_unit_test(memory_from_a_busy_stream_counts_as_in_use),
+        cmocka_unit_test(what_a_stream_waits_for_is_before_its_mark),
         cmocka_unit_test(random_traffic_survives_failing_driver_calls),
         cmocka_unit_test(growing_overhead_is_made_room_for),
         cmocka_unit_test(growth_that_is_measured_evicts),

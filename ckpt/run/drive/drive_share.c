@@ -507,12 +507,11 @@ bool ebb_drive_at_boundary(ebb_t *ebb)
 static ebb_status_t order_behind(ebb_t *ebb, const drive_t *next)
 {
     drive_t *drive = ebb_driven(ebb);
-    const CUstream compute = ebb_stream_handle(next->stream);
     for (uint32_t s = 0; s < drive->streams; s++)
-        EBB_TRY(ebb_mark_join(compute, ebb_mark_here(ebb_drive_stream(ebb, s))));
+        EBB_TRY(ebb_mark_join(next->stream, ebb_mark_here(ebb_drive_stream(ebb, s))));
     for (ebb_direction_t d = EBB_OUT; d <= EBB_IN; d++)
         if (ebb_copy_stream(drive->device, d))
-            EBB_TRY(ebb_mark_join(compute, ebb_mark_here(ebb_copy_stream(drive->device, d))));
+            EBB_TRY(ebb_mark_join(next->stream, ebb_mark_here(ebb_copy_stream(drive->device, d))));
     return 0;
 }
 

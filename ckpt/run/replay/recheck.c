@@ -176,10 +176,9 @@ static ebb_status_t hash_dropped(const check_t *c, ebb_buffer_t *b, ebb_mark_t r
 {
     ebb_device_t *dev = b->range->device;
     struct ebb_recheck *recheck = dev->ebb->run->recheck;
-    CUstream side = ebb_stream_handle(recheck->side);
-    EBB_TRY(ebb_mark_join(side, c->end)); /* a comparison before may still read the entry */
-    EBB_TRY(ebb_mark_join(side, ready));
-    EBB_TRY(ebb_buffer_join(side, b));
+    EBB_TRY(ebb_mark_join(recheck->side, c->end)); /* a comparison before may still read the entry */
+    EBB_TRY(ebb_mark_join(recheck->side, ready));
+    EBB_TRY(ebb_buffer_join(recheck->side, b));
     return ebb_hash_issue(dev, recheck->hashes, entry_of(recheck, c), recheck->side, b->address, b->bytes,
                           c->part);
 }
@@ -217,7 +216,7 @@ static ebb_status_t hash_made(const check_t *c, ebb_buffer_t *b, ebb_stream_t *s
 {
     ebb_device_t *dev = b->range->device;
     struct ebb_recheck *recheck = dev->ebb->run->recheck;
-    EBB_TRY(ebb_mark_join(ebb_stream_handle(stream), c->end));
+    EBB_TRY(ebb_mark_join(stream, c->end));
     EBB_TRY(
         ebb_hash_compare(dev, recheck->hashes, entry_of(recheck, c), stream, b->address, b->bytes, c->part));
     return ebb_residence_used(b, ebb_mark_here(stream));

@@ -160,7 +160,7 @@ static ebb_status_t issue(ebb_device_t *dev, making_t *m, uint32_t operation, co
     EBB_TRY(prepare(tracked, m, operation));
     EBB_TRY(take_own(dev, m, operation));
     for (uint32_t i = 0; i < c->count; i++)
-        EBB_TRY(ebb_buffer_join(ebb_stream_handle(m->stream), c->use[i].buffer));
+        EBB_TRY(ebb_buffer_join(m->stream, c->use[i].buffer));
     EBB_TRY(relaunch(dev, m, operation));
     return note_used(dev->ebb, m, operation);
 }

@@ -50,8 +50,8 @@ static ebb_status_t issue(ebb_buffer_t *b, unsigned entry, ebb_stream_t *stream)
     ebb_device_t *dev = b->range->device;
     struct ebb_clean *clean = &dev->ebb->run->clean[dev->number];
     const ebb_residence_t *r = b->residence;
-    EBB_TRY(ebb_buffer_join(ebb_stream_handle(stream), b));
-    EBB_TRY(ebb_mark_join(ebb_stream_handle(stream), r->ready));
+    EBB_TRY(ebb_buffer_join(stream, b));
+    EBB_TRY(ebb_mark_join(stream, r->ready));
     return ebb_hash_issue(dev, clean->hashes, entry, stream, b->address, b->bytes, EBB_HASH_ALL);
 }
 

@@ -148,7 +148,7 @@ static ebb_status_t copy_out(ebb_buffer_t *b, ebb_residence_t *r)
     if (!host.at)
         EBB_TRY(find_host(dev, b->bytes, &host));
     /* It may have been fetched and not used since. */
-    ebb_status_t status = out ? ebb_mark_join(ebb_stream_handle(out), r->ready) : CUDA_ERROR_OUT_OF_MEMORY;
+    ebb_status_t status = out ? ebb_mark_join(out, r->ready) : CUDA_ERROR_OUT_OF_MEMORY;
     if (!status)
         status = ebb_copy_out(b, host, &r->left);
     if (status) {
@@ -169,7 +169,7 @@ static void begin_drop(ebb_buffer_t *b, ebb_residence_t *r)
     r->same = false;
     r->dropping = true;
     r->left = looked;
-    if (keep_copy && out && !ebb_mark_join(ebb_stream_handle(out), looked) && copy_out(b, r))
+    if (keep_copy && out && !ebb_mark_join(out, looked) && copy_out(b, r))
         r->left = ebb_mark_here(out); /* a part of it may be under way */
 }
 

@@ -111,7 +111,7 @@ static ebb_status_t acquire(ebb_buffer_t *b, ebb_stream_t *stream)
         break;
     }
     const ebb_residence_t *r = b->residence;
-    return r ? ebb_mark_join(ebb_stream_handle(stream), r->ready) : 0;
+    return r ? ebb_mark_join(stream, r->ready) : 0;
 }
 
 /* ---- rebuilding ---- */
@@ -163,7 +163,7 @@ static ebb_status_t bring_copy(ebb_buffer_t *b, ebb_residence_t *r)
     ebb_stream_t *in = ebb_copy_stream(dev, EBB_IN);
     r->where = EBB_ON_HOST;
     if (b->range->mapped && in) /* behind the attempt */
-        EBB_TRY(ebb_mark_join(ebb_stream_handle(in), r->ready));
+        EBB_TRY(ebb_mark_join(in, r->ready));
     return ebb_fetch(b);
 }
 
@@ -394,7 +394,7 @@ void ebb_residence_forget(ebb_buffer_t *b, ebb_stream_t *stream)
         ebb_stay(b);
     if (r->host.at)
         ebb_host_free(dev, r->host, b->bytes);
-    else if ((!stream || ebb_stream_join(stream, r->ready)) && ebb_stall(dev, r->ready))
+    else if ((!stream || ebb_mark_join(stream, r->ready)) && ebb_stall(dev, r->ready))
         ebb_log(EBB_WARN, "%s", ebb_last_failure());
     free(r);
     b->residence = NULL;
