@@ -21,11 +21,12 @@ build=${BUILD_FOLDER:-$root/build}
 out='' folder='' python=python3 budgets='' expect=found compute=''
 # Of --compute, behind `small`: 20 steps of a model most of whose memory are activations of more than 1 MiB each, because ebb does not evict smaller
 # buffers; with a short context, because attention takes most time here. With dropout there are no losses to compare: the CPU has other masks.
+# With fp16 the scale of gradients begins high and grows after three steps: every fourth step has infinite ones, and is skipped.
 models=(
     '--model gpt2 --precision fp32 --dropout 0'
     '--model gpt2 --precision bf16 --dropout 0 --accumulate 2'
     '--model gpt2 --precision bf16 --dropout 0.1 --context 128 --batch 24'
-    '--model gpt2 --precision fp16 --dropout 0 --batch 100'
+    '--model gpt2 --precision fp16 --dropout 0 --batch 100 --optimizer foreach --scale 22 --growth 3 --steps 24'
     '--model llama --precision fp32 --dropout 0 --optimizer foreach'
     '--model llama --precision bf16 --dropout 0'
     '--model hf-gpt2 --precision fp32 --dropout 0'
