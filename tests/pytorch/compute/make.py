@@ -31,6 +31,7 @@ functors = {
     "pow_tensor_scalar_kernel_impl#2": "compute::cube<{0}>",
     "tanh_kernel_cuda": "compute::tanh<{0}>",
     "tanh_backward_kernel_cuda": "compute::tanh_backward<{0}>",
+    "bitwise_not_kernel_cuda": "compute::bitwise_not<{0}>",
     "reciprocal_kernel_cuda": "compute::reciprocal<{0}>",
     "silu_kernel": "compute::silu<{0}>",
     "silu_backward_kernel": "compute::silu_backward<{0}>",
