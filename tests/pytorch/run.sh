@@ -169,12 +169,13 @@ peak_of() {
     "$python" -c 'import json, sys; print(json.load(open(sys.argv[1]))["torch_peak_bytes"])' "$out/$1.json"
 }
 
-# within <folder/ or nothing> <budget> <peak>: a run of that, with its statistics.
+# within <folder/ or nothing> <budget> <peak>: a run of that, with its statistics. A plan is waited for: else how many steps it is driven in depends on
+# what else the machine does.
 within() {
     local name=$1$2 bytes=$2
     [[ $2 != *% ]] || bytes=$(($3 * ${2%\%} / 100))
     rm -f "$out/$name.stats"
-    trains "$name" "$build/bin/ebb" run --budget "$bytes" --log info --stats "$out/$name.stats" --
+    EBB_PLAN_WAIT=600000 trains "$name" "$build/bin/ebb" run --budget "$bytes" --log info --stats "$out/$name.stats" --
 }
 
 failed=0
