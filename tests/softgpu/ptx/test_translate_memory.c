@@ -53,7 +53,12 @@ static const char module[] = PTX_HEAD
     KERNEL("mma_s8", "setp.ge.u32 %p0, %r0, 32; @%p0 ret; mad.lo.u64 %a5, %a2, 32, %a0; ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%a5]; ld.global.v2.u32 {%r5, %r6}, [%a5+16]; mov.u32 %r7, 10;\n"
                      "mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 {%r11, %r12, %r13, %r14}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, {%r7, %r7, %r7, %r7}; mad.lo.u64 %a6, %a2, 16, %a1; st.global.v4.u32 [%a6], {%r11, %r12, %r13, %r14};")
     KERNEL("mma_tf32", "setp.ge.u32 %p0, %r0, 32; @%p0 ret; mad.lo.u64 %a5, %a2, 32, %a0; ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%a5]; ld.global.v2.u32 {%r5, %r6}, [%a5+16]; mov.f32 %f0, 0f00000000;\n"
-                       "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1, %f2, %f3, %f4}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, {%f0, %f0, %f0, %f0}; mad.lo.u64 %a6, %a2, 16, %a1; st.global.v4.f32 [%a6], {%f1, %f2, %f3, %f4};");
+                       "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1, %f2, %f3, %f4}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, {%f0, %f0, %f0, %f0}; mad.lo.u64 %a6, %a2, 16, %a1; st.global.v4.f32 [%a6], {%f1, %f2, %f3, %f4};")
+    KERNEL("movmatrix", "setp.ge.u32 %p0, %r0, 32; @%p0 ret; mul.wide.u32 %a7, %r0, 4; add.u64 %a5, %a0, %a7; add.u64 %a6, %a1, %a7; ld.global.u32 %r1, [%a5]; movmatrix.sync.aligned.m8n8.trans.b16 %r2, %r1; st.global.u32 [%a6], %r2;")
+    /* rows go to where lanes 8 * matrix + row say: 16 * (5 * lane % 32) */
+#define STMATRIX(name, trans) KERNEL(name, "setp.ge.u32 %p0, %r0, 32; @%p0 ret; mov.u32 %r1, tile; mul.lo.u32 %r2, %r0, 5; and.b32 %r2, %r2, 31; shl.b32 %r2, %r2, 4; add.u32 %r2, %r2, %r1; mul.wide.u32 %a7, %r0, 16; add.u64 %a5, %a0, %a7; add.u64 %a6, %a1, %a7;\n" \
+                      "ld.global.v4.u32 {%r3, %r4, %r5, %r6}, [%a5]; stmatrix.sync.aligned.m8n8.x4" trans ".shared.b16 [%r2], {%r3, %r4, %r5, %r6}; bar.warp.sync 0xffffffff; shl.b32 %r7, %r0, 4; add.u32 %r7, %r7, %r1; ld.shared.v4.u32 {%r8, %r9, %r10, %r11}, [%r7]; st.global.v4.u32 [%a6], {%r8, %r9, %r10, %r11};")
+    STMATRIX("stmatrix", "") STMATRIX("stmatrix_trans", ".trans");
 // clang-format on
 
 static const softgpu_kernel_table_t *table;
@@ -287,6 +292,33 @@ static void a_kernel_declares_what_its_text_costs(void **state)
                 cost.kind == SOFTGPU_FP32);
 }
 
+/* Element (row, column) of a matrix of 8 x 8 as the lanes have it: of register `number` of so many. */
+static uint16_t element(const uint32_t *registers, uint32_t count, uint32_t number, uint32_t row,
+                        uint32_t column)
+{
+    return (uint16_t)(registers[(4 * row + column / 2) * count + number] >> (column % 2 * 16));
+}
+
+static void matrices_are_transposed_and_stored(void **state)
+{
+    (void)state;
+    fill();
+    run("movmatrix");
+    for (uint32_t row = 0; row < 8; row++)
+        for (uint32_t column = 0; column < 8; column++)
+            assert_int_equal(element(to, 1, 0, row, column), element(from, 1, 0, column, row));
+    for (int trans = 0; trans < 2; trans++) {
+        fill();
+        run(trans ? "stmatrix_trans" : "stmatrix");
+        for (uint32_t i = 0; i < 4 * 64; i++) {
+            const uint32_t matrix = i / 64, row = i / 8 % 8, column = i % 8;
+            const uint16_t *stored = (const uint16_t *)to + (8 * matrix + row) * 5 % 32 * 8;
+            assert_int_equal(stored[column], trans ? element(from, 4, matrix, column, row)
+                                                   : element(from, 4, matrix, row, column));
+        }
+    }
+}
+
 static void each_lane_takes_memory_of_its_own(void **state)
 {
     (void)state;
@@ -335,6 +367,7 @@ int main(void)
                                        cmocka_unit_test(each_lane_takes_memory_of_its_own),
                                        cmocka_unit_test(asynchronous_copies_arrive),
                                        cmocka_unit_test(matrices_are_multiplied),
+                                       cmocka_unit_test(matrices_are_transposed_and_stored),
                                        cmocka_unit_test(a_kernel_declares_what_its_text_costs),
                                        cmocka_unit_test(what_is_not_translated_is_refused_and_named)};
     return cmocka_run_group_tests(tests, build, NULL);
