@@ -295,14 +295,13 @@ static uint32_t lowest_of(const search_t *s)
     return low;
 }
 
-/* By the program's advice, as if there were no other way: what each of the two finds does not depend on the other. Long steps have no time for
- * it but where nothing is copied. */
+/* By the program's advice, as if there were no other way: what each of the two finds does not depend on the other. Its walks take longer, and
+ * long steps have gained nothing by it. */
 static void search_by_program(search_t *s)
 {
     ebb_candidates_t *c = s->candidates;
     ebb_fates_t program;
-    const bool is_long = c->model.trace->operation_count > LONG_STEP;
-    if (!c->model.request->recompute || (is_long && c->model.request->offload) ||
+    if (!c->model.request->recompute || c->model.trace->operation_count > LONG_FOR_ADVICE ||
         ebb_candidates_done(c, c->limit))
         return;
     if (!ebb_fates_make_reversal(&program, &c->model, s->peak)) {
@@ -314,8 +313,6 @@ static void search_by_program(search_t *s)
     s->portfolio = by_program;
     s->entries = BY_PROGRAM;
     s->head_ns = 0;
-    if (c->model.trace->operation_count > LONG_FOR_ADVICE)
-        s->effort.walks = little.walks;
     search_levels(s);
     ebb_candidates_join(c, &others);
     ebb_fates_delete(&program);

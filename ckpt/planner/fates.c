@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* For the dynamic program: its time goes with the third power of the stages of a pass. */
-enum { STAGES = 96, FEW_STAGES = 40, LONG_STEP = 3000 };
+enum { STAGES = 96 };
 
 /* ---- segments ---- */
 
@@ -263,8 +263,7 @@ bool ebb_fates_make(ebb_fates_t *f, const ebb_model_t *m, const ebb_policy_t *po
 bool ebb_fates_make_reversal(ebb_fates_t *f, const ebb_model_t *m, uint32_t chunks)
 {
     *f = (ebb_fates_t){.model = m, .strategy = EBB_POLICY_AUTO, .number = 1, .stage = EBB_NONE};
-    if (!ebb_stages_split(&f->stages, m, m->trace->operation_count > LONG_STEP ? FEW_STAGES : STAGES) ||
-        !look_at_contents(f))
+    if (!ebb_stages_split(&f->stages, m, STAGES) || !look_at_contents(f))
         return false;
     if (ebb_reversal_make(&f->reversal, &f->stages, m, chunks))
         return true;
