@@ -203,7 +203,7 @@ typedef struct ebb_search_params {
     const double *more_to_drop, *more_to_offload; /* per buffer: ns on top of the price; NULL: none */
     ebb_fates_t *fates;  /* a strategy, which says what is given up and when; NULL: none does */
     ebb_fates_t *advice; /* a strategy: what it drops is given up first where memory runs out; NULL: none */
-    uint32_t chunks;     /* that the dynamic program may take, if it is one of these */
+    uint32_t chunks;     /* that the dynamic program may take, if it is one of these; 0: it is not */
 } ebb_search_params_t;
 
 /* The step under a limit of target_chunks, in one walk (walk.c). It may use more than that where it
