@@ -6,6 +6,8 @@
  *   bench_planner chains [CASES [STAGES]]                        45 7: beside the best possible (tests/ckpt/plan_exact.h), recomputing only
  *   bench_planner families [CASES]                               30: the same for chains, skip connections, LSTMs and U-Nets; and chains with
  *                                                                copies, recomputing, both, beside the bound
+ *   bench_planner greedy [CASES]                                 10: larger steps of those shapes beside greedy eviction at run time
+ *                                                                (tests/ckpt/plan_dtr.h), from 90 to 10% of what they take
  *
  * Time is processor time of the process; other programs on the same processors make it up to three times as long. So what a plan may take
  * is told in checks of it, which meet the same: exits 1 if it takes more than BOUND times as long as checking it, is not good, or is slower
@@ -20,6 +22,7 @@
 #include "ckpt/checker/checker.h"
 #include "ckpt/planner/planner.h"
 #include "lifetimes.h"
+#include "plan_dtr.h"
 #include "plan_exact.h"
 #include "traces.h"
 
@@ -271,6 +274,63 @@ static bool two_levels(uint32_t cases)
     return good;
 }
 
+/* ---- against greedy eviction ---- */
+
+typedef struct beside {
+    uint32_t both, plans, dtr,
+        lost; /* steps: with a plan and by greedy eviction, by each alone, where greedy eviction is the shorter one */
+    double longer, dtr_longer; /* of both, than alone */
+} beside_t;
+
+static void beside_dtr(beside_t *b, const ebb_trace_t *t, uint64_t device_bytes)
+{
+    char why[400];
+    const ebb_plan_request_t r = {.device_bytes = device_bytes, .host_bytes = PLENTY, .recompute = true};
+    double ns = 0;
+    for (uint32_t k = 0; k < t->operation_count; k++)
+        ns += (double)t->operation[k].duration_ns;
+    ebb_plan_t *p = ebb_plan_make(t, &r, why, sizeof why);
+    const uint64_t dtr = plan_dtr_ns(t, (uint32_t)(device_bytes / t->chunk_bytes));
+    if (p && dtr != UINT64_MAX) {
+        b->both++;
+        b->lost += (double)dtr < 0.999 * (double)p->predicted_ns;
+        b->longer += (double)p->predicted_ns / ns - 1;
+        b->dtr_longer += (double)dtr / ns - 1;
+    } else {
+        b->plans += p != NULL;
+        b->dtr += dtr != UINT64_MAX;
+    }
+    ebb_plan_delete(p);
+}
+
+static bool greedy(uint32_t cases)
+{
+    static const uint32_t sizes[] = {24, 24, 10, 5}; /* of trace_families */
+    bool good = true;
+    for (uint32_t i = 0; trace_families[i].name; i++) {
+        const trace_family_t *f = &trace_families[i];
+        printf("%" PRIu32 " of %s, size %" PRIu32
+               ": step longer than alone in %%, plans and greedy eviction\n",
+               cases, f->name, sizes[i]);
+        for (unsigned percent = 90; percent >= 10; percent -= 10) {
+            beside_t b = {0};
+            for (uint32_t seed = 1; seed <= cases; seed++) {
+                ebb_trace_t *t = f->make(seed, sizes[i]);
+                const uint64_t keep =
+                    keep_bytes(t, (ebb_plan_request_t){.host_bytes = PLENTY, .recompute = true});
+                beside_dtr(&b, t, keep / 100 * percent);
+                ebb_trace_delete(t);
+            }
+            const double both = b.both ? b.both : 1;
+            printf("%6u%%: %7.2f %7.2f of %" PRIu32 " steps, lost %" PRIu32 "; plans alone %" PRIu32
+                   ", greedy alone %" PRIu32 "\n",
+                   percent, 100 * b.longer / both, 100 * b.dtr_longer / both, b.both, b.lost, b.plans, b.dtr);
+            good = good && !b.lost && !b.dtr;
+        }
+    }
+    return good;
+}
+
 static bool families(uint32_t cases)
 {
     bool good = true;
@@ -286,6 +346,8 @@ int main(int argc, char **argv)
         return !family(
             &(trace_family_t){"chains", trace_of_stages, 2, argc > 3 ? (uint32_t)atoi(argv[3]) : 7},
             argc > 2 ? (uint32_t)atoi(argv[2]) : 45);
+    if (argc > 1 && !strcmp(argv[1], "greedy"))
+        return !greedy(argc > 2 ? (uint32_t)atoi(argv[2]) : 10);
     if (argc > 1 && !strcmp(argv[1], "families"))
         return !families(argc > 2 ? (uint32_t)atoi(argv[2]) : 30);
     const double bound = argc > 3 ? atof(argv[3]) : 1e9;
