@@ -20,12 +20,19 @@ typedef struct check {
     uint32_t streams; /* the program's */
 } check_t;
 
-static void say(const check_t *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void say(const check_t *c, const char *format, ...)
+#define WORD(name, word) word,
+const char *const ebb_fault_word[EBB_FAULT_KINDS] = {EBB_FAULTS(WORD)};
+#undef WORD
+
+static void say(const check_t *c, ebb_fault_t fault, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void say(const check_t *c, ebb_fault_t fault, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(c->why, c->why_bytes, format, args);
+    const int n = snprintf(c->why, c->why_bytes, "%s: ", ebb_fault_word[fault]);
+    if (n > 0 && (size_t)n < c->why_bytes)
+        vsnprintf(c->why + n, c->why_bytes - (size_t)n, format, args);
     va_end(args);
 }
 
@@ -48,23 +55,26 @@ static bool check_next(const check_t *c, uint32_t index, uint32_t *from)
         return true;
     const uint32_t next = ebb_trace_next(c->trace, index);
     if (next == EBB_NONE)
-        return fails(c, "buffer %u outlives the step, and nothing in the next one is it", index);
+        return fails(c, EBB_FAULT_FORM, "buffer %u outlives the step, and nothing in the next one is it",
+                     index);
     if (from[next]++)
-        return fails(c, "two buffers are buffer %u in the next step", next);
+        return fails(c, EBB_FAULT_FORM, "two buffers are buffer %u in the next step", next);
     return c->trace->buffer[next].bytes == b->bytes ||
-           fails(c, "buffer %u is buffer %u in the next step, which is not as large", index, next);
+           fails(c, EBB_FAULT_FORM, "buffer %u is buffer %u in the next step, which is not as large", index,
+                 next);
 }
 
 static bool check_rings(const check_t *c)
 {
     const ebb_trace_t *t = c->trace;
     uint32_t *from = calloc((size_t)t->buffer_count + 1, sizeof *from);
-    bool good = from || fails(c, "no memory");
+    bool good = from || fails(c, EBB_FAULT_MEMORY, "no memory");
     for (uint32_t i = 0; good && i < t->buffer_count; i++)
         good = check_next(c, i, from);
     for (uint32_t i = 0; good && i < t->buffer_count; i++)
         good = t->buffer[i].born != EBB_NONE || from[i] ||
-               fails(c, "buffer %u is older than the step, and nothing in the one before was it", i);
+               fails(c, EBB_FAULT_FORM,
+                     "buffer %u is older than the step, and nothing in the one before was it", i);
     free(from);
     return good;
 }
@@ -74,18 +84,18 @@ static bool check_trace(const check_t *c)
     const ebb_trace_t *t = c->trace;
     const char *wrong = ebb_trace_check(t);
     if (wrong)
-        return fails(c, "the trace: %s", wrong);
+        return fails(c, EBB_FAULT_FORM, "the trace: %s", wrong);
     if (t->operation_count > MOST || t->buffer_count > MOST || t->access_count > MOST)
-        return fails(c, "the trace is too long");
+        return fails(c, EBB_FAULT_FORM, "the trace is too long");
     if (c->streams > EBB_PLAN_STREAMS)
-        return fails(c, "the trace is of %u streams, of %d at most a plan can be", c->streams,
+        return fails(c, EBB_FAULT_FORM, "the trace is of %u streams, of %d at most a plan can be", c->streams,
                      EBB_PLAN_STREAMS);
     for (uint32_t i = 0; i < t->buffer_count; i++) {
         const ebb_trace_buffer_t *b = &t->buffer[i];
         if (b->bytes > MOST_BYTES)
-            return fails(c, "buffer %u is too large", i);
+            return fails(c, EBB_FAULT_FORM, "buffer %u is too large", i);
         if (b->pinned)
-            return fails(c, "buffer %u must stay where it is", i);
+            return fails(c, EBB_FAULT_FORM, "buffer %u must stay where it is", i);
     }
     return check_rings(c);
 }
@@ -98,11 +108,12 @@ static bool check_start(const check_t *c, uint32_t index)
     bool persists = index < c->plan->buffer_count && is_persistent(c->trace, index);
     if (!persists)
         return p->at_start == EBB_NOT_THERE ||
-               fails(c, "place %u is there when the step begins, which nothing outlives", index);
+               fails(c, EBB_FAULT_FORM, "place %u is there when the step begins, which nothing outlives",
+                     index);
     if (!is_large(c->trace, index))
-        return p->at_start != EBB_ON_HOST || fails(c, "small buffer %u on the host", index);
+        return p->at_start != EBB_ON_HOST || fails(c, EBB_FAULT_FORM, "small buffer %u on the host", index);
     return p->at_start == EBB_ON_DEVICE || p->at_start == EBB_ON_HOST ||
-           fails(c, "buffer %u is nowhere when the step begins", index);
+           fails(c, EBB_FAULT_FORM, "buffer %u is nowhere when the step begins", index);
 }
 
 static bool check_small_place(const check_t *c, uint32_t index)
@@ -110,12 +121,13 @@ static bool check_small_place(const check_t *c, uint32_t index)
     const ebb_place_t *p = &c->plan->place[index];
     bool persists = is_persistent(c->trace, index) && !ebb_trace_rotates(c->trace, index);
     if (p->chunk_count)
-        return fails(c, "small buffer %u on chunks", index);
+        return fails(c, EBB_FAULT_FORM, "small buffer %u on chunks", index);
     if (persists != (p->small_offset == EBB_NONE))
-        return fails(c, "small buffer %u %s", index,
+        return fails(c, EBB_FAULT_FORM, "small buffer %u %s", index,
                      persists ? "outlives the step and lies in the small region" : "lies nowhere");
     if (!persists && (p->small_offset % GRAIN || p->small_offset + p->bytes > c->plan->small_bytes))
-        return fails(c, "small buffer %u at %u is not in the small region", index, p->small_offset);
+        return fails(c, EBB_FAULT_FORM, "small buffer %u at %u is not in the small region", index,
+                     p->small_offset);
     return true;
 }
 
@@ -125,17 +137,19 @@ static bool check_chunks(const check_t *c, uint32_t index, uint32_t *seen)
     const ebb_plan_t *plan = c->plan;
     const ebb_place_t *p = &plan->place[index];
     if (p->small_offset != EBB_NONE)
-        return fails(c, "large place %u in the small region", index);
+        return fails(c, EBB_FAULT_FORM, "large place %u in the small region", index);
     if (p->chunk_count != chunks_for(c, p->bytes) &&
         (p->chunk_count || index >= plan->buffer_count || p->at_start != EBB_ON_HOST ||
          ebb_trace_rotates(c->trace, index)))
-        return fails(c, "place %u of %" PRIu64 " bytes has %u chunks", index, p->bytes, p->chunk_count);
+        return fails(c, EBB_FAULT_FORM, "place %u of %" PRIu64 " bytes has %u chunks", index, p->bytes,
+                     p->chunk_count);
     for (uint32_t i = 0; i < p->chunk_count; i++) {
         uint32_t chunk = plan->chunk[p->first_chunk + i];
         if (chunk >= plan->chunk_count)
-            return fails(c, "place %u lies on chunk %u of %u", index, chunk, plan->chunk_count);
+            return fails(c, EBB_FAULT_FORM, "place %u lies on chunk %u of %u", index, chunk,
+                         plan->chunk_count);
         if (seen[chunk] == index + 1)
-            return fails(c, "place %u has chunk %u twice", index, chunk);
+            return fails(c, EBB_FAULT_FORM, "place %u has chunk %u twice", index, chunk);
         seen[chunk] = index + 1;
     }
     return true;
@@ -146,15 +160,15 @@ static bool check_place(const check_t *c, uint32_t index, uint32_t *seen)
     const ebb_plan_t *plan = c->plan;
     const ebb_place_t *p = &plan->place[index];
     if (p->first_chunk > plan->chunk_index_count || p->chunk_count > plan->chunk_index_count - p->first_chunk)
-        return fails(c, "the chunks of place %u are not there", index);
+        return fails(c, EBB_FAULT_FORM, "the chunks of place %u are not there", index);
     if (!p->bytes || p->bytes > MOST_BYTES || (unsigned)p->at_start > EBB_ON_HOST)
-        return fails(c, "place %u is no place", index);
+        return fails(c, EBB_FAULT_FORM, "place %u is no place", index);
     if (!check_start(c, index))
         return false;
     if (index >= plan->buffer_count)
         return check_chunks(c, index, seen);
     if (p->bytes != c->trace->buffer[index].bytes)
-        return fails(c, "place %u is not as large as its buffer", index);
+        return fails(c, EBB_FAULT_FORM, "place %u is not as large as its buffer", index);
     return is_large(c->trace, index) ? check_chunks(c, index, seen) : check_small_place(c, index);
 }
 
@@ -162,14 +176,14 @@ static bool check_places(const check_t *c)
 {
     const ebb_plan_t *p = c->plan;
     uint32_t *seen = calloc((size_t)p->chunk_count + 1, sizeof *seen);
-    bool good = seen || fails(c, "no memory");
+    bool good = seen || fails(c, EBB_FAULT_MEMORY, "no memory");
     for (uint32_t i = 0; good && i < p->place_count; i++)
         good = check_place(c, i, seen);
     free(seen);
     for (uint32_t i = 0; good && i < c->trace->access_count; i++) {
         uint32_t b = c->trace->access[i].buffer;
         good = !is_large(c->trace, b) || p->place[b].chunk_count ||
-               fails(c, "buffer %u is used and has no chunks", b);
+               fails(c, EBB_FAULT_FORM, "buffer %u is used and has no chunks", b);
     }
     return good;
 }
@@ -214,11 +228,13 @@ static bool move_small(const check_t *c, grain_t *grain, const uint32_t *streams
     size_t first = p->small_offset / GRAIN, end = (p->small_offset + p->bytes + GRAIN - 1) / GRAIN;
     for (size_t i = first; i < end; i++) {
         if (in && grain[i].now)
-            return fails(c, "small buffers %u and %u overlap while both are alive", grain[i].now - 1, buffer);
+            return fails(c, EBB_FAULT_SMALL, "small buffers %u and %u overlap while both are alive",
+                         grain[i].now - 1, buffer);
         const uint32_t last = grain[i].last ? grain[i].last - 1 : buffer;
         if (in && last != buffer && streams[last] != UNTOUCHED && streams[buffer] != UNTOUCHED &&
             (streams[last] != streams[buffer] || streams[last] == TOUCHED_BY_SEVERAL))
-            return fails(c, "small buffer %u takes the place of %u, and they are used on several streams",
+            return fails(c, EBB_FAULT_SMALL,
+                         "small buffer %u takes the place of %u, and they are used on several streams",
                          buffer, last);
         grain[i].now = in ? buffer + 1 : 0;
         grain[i].last = buffer + 1;
@@ -236,7 +252,7 @@ static bool check_small_region(const check_t *c, const facts_t *f)
             end = c->plan->place[b].small_offset + t->buffer[b].bytes;
     grain_t *grain = calloc((size_t)(end / GRAIN) + 2, sizeof *grain);
     uint32_t *streams = streams_of_buffers(c, f);
-    bool good = (grain && streams) || fails(c, "no memory");
+    bool good = (grain && streams) || fails(c, EBB_FAULT_MEMORY, "no memory");
     for (uint32_t b = 0; good && b < t->buffer_count; b++) /* whose turn it is differs: at all times */
         good = is_large(t, b) || !ebb_trace_rotates(t, b) || move_small(c, grain, streams, b, true);
     for (uint32_t p = 0; good && p <= t->operation_count; p++) {
@@ -262,10 +278,10 @@ static bool check_device(const check_t *c)
 {
     const ebb_plan_t *p = c->plan;
     if (p->small_bytes % p->chunk_bytes || p->small_bytes > MOST_BYTES)
-        return fails(c, "the small region is not a number of chunks");
+        return fails(c, EBB_FAULT_FORM, "the small region is not a number of chunks");
     uint64_t bytes = p->chunk_count * p->chunk_bytes + p->small_bytes;
     return bytes <= c->limits->device_bytes ||
-           fails(c, "%" PRIu64 " bytes on the device, where %" PRIu64 " may be", bytes,
+           fails(c, EBB_FAULT_DEVICE, "%" PRIu64 " bytes on the device, where %" PRIu64 " may be", bytes,
                  c->limits->device_bytes);
 }
 
@@ -294,7 +310,7 @@ static bool check_host(const check_t *c)
     uint64_t bytes = 0;
     bool *counted = calloc((size_t)p->place_count + 1, sizeof *counted);
     if (!counted)
-        return fails(c, "no memory");
+        return fails(c, EBB_FAULT_MEMORY, "no memory");
     for (uint32_t i = 0; i < p->action_count; i++)
         if (p->action[i].kind == EBB_EVICT || p->action[i].kind == EBB_FETCH)
             counted[p->action[i].place] = true;
@@ -303,7 +319,7 @@ static bool check_host(const check_t *c)
         bytes += counted[i] || p->place[i].at_start == EBB_ON_HOST ? p->place[i].bytes : 0;
     free(counted);
     return bytes <= c->limits->host_bytes ||
-           fails(c, "host blocks of %" PRIu64 " bytes, where %" PRIu64 " may be", bytes,
+           fails(c, EBB_FAULT_HOST, "host blocks of %" PRIu64 " bytes, where %" PRIu64 " may be", bytes,
                  c->limits->host_bytes);
 }
 
@@ -325,8 +341,8 @@ static bool check_room(const check_t *c, const facts_t *f, uint32_t point, uint6
         if (c->trace->buffer[born[i]].dies > point && *live < ENOUGH_BYTES)
             *live += whole_chunks(c, born[i]);
     return (*live < ENOUGH_BYTES && (*live <= device || *live - device <= host)) ||
-           fails(c, "point %u: %" PRIu64 " bytes are alive, more than device and host may hold", point,
-                 *live);
+           fails(c, EBB_FAULT_FALLBACK,
+                 "point %u: %" PRIu64 " bytes are alive, more than device and host may hold", point, *live);
 }
 
 /* Without the plan: the operation's buffers must be on the device at once. */
@@ -337,8 +353,9 @@ static bool check_width(const check_t *c, const facts_t *f, uint32_t operation)
          k++)
         bytes += whole_chunks(c, f->touch[k].buffer);
     return bytes <= c->limits->device_bytes ||
-           fails(c, "operation %u touches %" PRIu64 " bytes at once, where %" PRIu64 " may be", operation,
-                 bytes, c->limits->device_bytes);
+           fails(c, EBB_FAULT_FALLBACK,
+                 "operation %u touches %" PRIu64 " bytes at once, where %" PRIu64 " may be", operation, bytes,
+                 c->limits->device_bytes);
 }
 
 static bool check_without_plan(const check_t *c, const facts_t *f)
@@ -360,16 +377,16 @@ static bool check_copy(const check_t *c, uint32_t index)
     const ebb_plan_t *p = c->plan;
     const ebb_action_t *a = &p->action[index];
     if (a->operation != EBB_NONE || a->redirect_count)
-        return fails(c, "action %u: a copy launches nothing", index);
+        return fails(c, EBB_FAULT_FORM, "action %u: a copy launches nothing", index);
     if (a->join != EBB_NONE && a->join >= p->operation_count)
-        return fails(c, "action %u: joined at %u, which is no operation", index, a->join);
+        return fails(c, EBB_FAULT_FORM, "action %u: joined at %u, which is no operation", index, a->join);
     if (a->first_wait > p->wait_count || a->wait_count > p->wait_count - a->first_wait)
-        return fails(c, "action %u: its waits are not there", index);
+        return fails(c, EBB_FAULT_FORM, "action %u: its waits are not there", index);
     for (uint32_t i = a->first_wait; i < a->first_wait + a->wait_count; i++) {
         uint32_t other = p->wait[i];
         if (other >= p->action_count ||
             (p->action[other].kind != EBB_EVICT && p->action[other].kind != EBB_FETCH))
-            return fails(c, "action %u: it waits for %u, which is no copy", index, other);
+            return fails(c, EBB_FAULT_FORM, "action %u: it waits for %u, which is no copy", index, other);
     }
     return true;
 }
@@ -382,21 +399,21 @@ static bool check_redirects(const check_t *c, uint32_t index, const facts_t *f, 
     const ebb_redirect_t *r = p->redirect + a->first_redirect;
     for (uint32_t i = 0; i < a->redirect_count; i++) {
         if (r[i].buffer >= p->buffer_count || r[i].place >= p->place_count)
-            return fails(c, "action %u: a redirection of what is not there", index);
+            return fails(c, EBB_FAULT_FORM, "action %u: a redirection of what is not there", index);
         const ebb_place_t *place = &p->place[r[i].place];
         if (!place->chunk_count || place->bytes < c->trace->buffer[r[i].buffer].bytes)
-            return fails(c, "action %u: buffer %u redirected to place %u, which is too small", index,
-                         r[i].buffer, r[i].place);
+            return fails(c, EBB_FAULT_FORM, "action %u: buffer %u redirected to place %u, which is too small",
+                         index, r[i].buffer, r[i].place);
         if (place_of[r[i].buffer])
-            return fails(c, "action %u: buffer %u redirected twice", index, r[i].buffer);
+            return fails(c, EBB_FAULT_FORM, "action %u: buffer %u redirected twice", index, r[i].buffer);
         place_of[r[i].buffer] = r[i].place + 1;
     }
     uint32_t used = 0;
     for (uint32_t k = f->first_touch[a->operation]; k < f->first_touch[a->operation + 1]; k++)
         used += place_of[f->touch[k].buffer] != 0;
     return used == a->redirect_count ||
-           fails(c, "action %u: a redirection of a buffer that operation %u does not touch", index,
-                 a->operation);
+           fails(c, EBB_FAULT_FORM, "action %u: a redirection of a buffer that operation %u does not touch",
+                 index, a->operation);
 }
 
 static bool check_replay(const check_t *c, uint32_t index, const facts_t *f, uint32_t *place_of)
@@ -404,11 +421,12 @@ static bool check_replay(const check_t *c, uint32_t index, const facts_t *f, uin
     const ebb_plan_t *p = c->plan;
     const ebb_action_t *a = &p->action[index];
     if (a->place != EBB_NONE || a->join != EBB_NONE || a->wait_count)
-        return fails(c, "action %u: a replay has no place of its own, and nothing waits for it", index);
+        return fails(c, EBB_FAULT_FORM,
+                     "action %u: a replay has no place of its own, and nothing waits for it", index);
     if (a->operation >= p->operation_count)
-        return fails(c, "action %u: a replay of no operation", index);
+        return fails(c, EBB_FAULT_FORM, "action %u: a replay of no operation", index);
     if (a->first_redirect > p->redirect_count || a->redirect_count > p->redirect_count - a->first_redirect)
-        return fails(c, "action %u: its redirections are not there", index);
+        return fails(c, EBB_FAULT_FORM, "action %u: its redirections are not there", index);
     bool good = check_redirects(c, index, f, place_of);
     for (uint32_t i = a->first_redirect; i < a->first_redirect + a->redirect_count; i++)
         if (p->redirect[i].buffer < p->buffer_count)
@@ -425,11 +443,11 @@ static bool check_streams(const check_t *c, uint32_t index)
                launches = a->kind == EBB_REPLAY || a->kind == EBB_ORDER;
     if (streams == 1)
         return (a->kind != EBB_ORDER && !a->stream && a->after == copies && a->joiners == copies) ||
-               fails(c, "action %u is of several streams: there is one", index);
+               fails(c, EBB_FAULT_FORM, "action %u is of several streams: there is one", index);
     if (a->stream && (!launches || a->stream >= streams))
-        return fails(c, "action %u is on stream %u of %u", index, a->stream, streams);
+        return fails(c, EBB_FAULT_FORM, "action %u is on stream %u of %u", index, a->stream, streams);
     return (!(a->after & ~(copies || launches ? all : 0)) && !(a->joiners & ~(copies ? all : 0))) ||
-           fails(c, "action %u: streams wait that cannot", index);
+           fails(c, EBB_FAULT_FORM, "action %u: streams wait that cannot", index);
 }
 
 static bool check_action(const check_t *c, uint32_t index, const facts_t *f, uint32_t *place_of)
@@ -438,7 +456,7 @@ static bool check_action(const check_t *c, uint32_t index, const facts_t *f, uin
     const ebb_action_t *a = &p->action[index];
     if ((unsigned)a->kind >= EBB_ACTION_KINDS || a->point > p->operation_count ||
         (index && a->point < p->action[index - 1].point))
-        return fails(c, "action %u is unknown or not in its place in the list", index);
+        return fails(c, EBB_FAULT_FORM, "action %u is unknown or not in its place in the list", index);
     if (!check_streams(c, index))
         return false;
     if (a->kind == EBB_REPLAY)
@@ -446,19 +464,19 @@ static bool check_action(const check_t *c, uint32_t index, const facts_t *f, uin
     if (a->kind == EBB_ORDER)
         return (a->place == EBB_NONE && a->operation == EBB_NONE && a->join == EBB_NONE && !a->wait_count &&
                 !a->redirect_count) ||
-               fails(c, "action %u: an order that does something", index);
+               fails(c, EBB_FAULT_FORM, "action %u: an order that does something", index);
     if (a->place >= p->place_count || !p->place[a->place].chunk_count)
-        return fails(c, "action %u: place %u has no chunks", index, a->place);
+        return fails(c, EBB_FAULT_FORM, "action %u: place %u has no chunks", index, a->place);
     if (a->kind == EBB_DISCARD)
         return (a->operation == EBB_NONE && a->join == EBB_NONE && !a->wait_count && !a->redirect_count) ||
-               fails(c, "action %u: a discard that does something", index);
+               fails(c, EBB_FAULT_FORM, "action %u: a discard that does something", index);
     return check_copy(c, index);
 }
 
 static bool check_actions(const check_t *c, const facts_t *f)
 {
     uint32_t *place_of = calloc((size_t)c->plan->buffer_count + 1, sizeof *place_of);
-    bool good = place_of || fails(c, "no memory");
+    bool good = place_of || fails(c, EBB_FAULT_MEMORY, "no memory");
     for (uint32_t i = 0; good && i < c->plan->action_count; i++)
         good = check_action(c, i, f, place_of);
     free(place_of);
@@ -472,9 +490,9 @@ static bool check_head(const check_t *c)
     const ebb_plan_t *p = c->plan;
     if (p->chunk_bytes != c->trace->chunk_bytes || p->operation_count != c->trace->operation_count ||
         p->buffer_count != c->trace->buffer_count || p->place_count < p->buffer_count)
-        return fails(c, "the plan is not of this trace");
+        return fails(c, EBB_FAULT_FORM, "the plan is not of this trace");
     if (p->place_count > MOST || p->action_count > MOST || p->chunk_count > MOST || p->chunk_bytes > 1 << 30)
-        return fails(c, "the plan is too long");
+        return fails(c, EBB_FAULT_FORM, "the plan is too long");
     return true;
 }
 
@@ -482,8 +500,8 @@ static bool check_length(const check_t *c, const facts_t *f)
 {
     const uint64_t events = (uint64_t)c->plan->operation_count + c->plan->action_count;
     if (f->period * 2 > MOST_STEPS)
-        return fails(c, "buffers go round in more than %d steps", MOST_STEPS / 2);
-    return events * steps_to_walk(f) < UINT32_MAX || fails(c, "the plan is too long");
+        return fails(c, EBB_FAULT_FORM, "buffers go round in more than %d steps", MOST_STEPS / 2);
+    return events * steps_to_walk(f) < UINT32_MAX || fails(c, EBB_FAULT_FORM, "the plan is too long");
 }
 
 bool ebb_check_plan(const ebb_trace_t *trace, const ebb_plan_t *plan, const ebb_check_limits_t *limits,
@@ -494,7 +512,7 @@ bool ebb_check_plan(const ebb_trace_t *trace, const ebb_plan_t *plan, const ebb_
     if (!check_trace(&c) || !check_head(&c) || !check_device(&c) || !check_places(&c))
         return false;
     if (!ebb_facts_make(&f, trace))
-        return fails(&c, "no memory");
+        return fails(&c, EBB_FAULT_MEMORY, "no memory");
     bool good = check_length(&c, &f) && check_actions(&c, &f) && check_host(&c) &&
                 check_small_region(&c, &f) && check_without_plan(&c, &f) &&
                 ebb_check_walk(&f, plan, why, why_bytes);

@@ -37,13 +37,35 @@
 
 #include "ckpt/plan/plan.h"
 
+/* What can be wrong with a plan, and the word with which `why` begins. Each is provoked by test_checker_refusals; docs/checker.md argues
+ * why there are no others. */
+#define EBB_FAULTS(FAULT)                                                                                    \
+    FAULT(MEMORY, "memory")     /* the host has none to check with */                                        \
+    FAULT(FORM, "form")         /* the trace or the plan says what cannot be */                              \
+    FAULT(DEVICE, "device")     /* more of the device than may be */                                         \
+    FAULT(HOST, "host")         /* more of the host than may be */                                           \
+    FAULT(SMALL, "small")       /* small buffers in each other's way */                                      \
+    FAULT(FALLBACK, "fallback") /* without the plan there is no room */                                      \
+    FAULT(CONTENT, "content")   /* what is wanted is not where it is looked for */                           \
+    FAULT(ORDER, "order")       /* two accesses of one chunk may come in either order */                     \
+    FAULT(RESIDENT, "resident") /* a chunk changes hands beside a resident operation */                      \
+    FAULT(LOSS, "loss")         /* a content is gone that was not given up */                                \
+    FAULT(REBUILD, "rebuild")   /* a content was given up that cannot be made again */                       \
+    FAULT(REPLAY, "replay")     /* an operation is launched again that may not be */                         \
+    FAULT(STEP, "step")         /* the step does not end as the next one begins */
+
+#define EBB_FAULT(name, word) EBB_FAULT_##name,
+typedef enum ebb_fault { EBB_FAULTS(EBB_FAULT) EBB_FAULT_KINDS } ebb_fault_t;
+#undef EBB_FAULT
+extern const char *const ebb_fault_word[EBB_FAULT_KINDS];
+
 typedef struct ebb_check_limits {
     uint64_t device_bytes; /* for places and small region together */
     uint64_t host_bytes;   /* pinned */
 } ebb_check_limits_t;
 
-/* True: proven. False: `why` says what does not hold, where (point, operation, buffer, action), in one line.
- * No memory is a reason like any other. A value function: any thread. */
+/* True: proven. False: `why` says what does not hold, in one line: the fault's word, where (step, point, operation, action), and
+ * what. No memory is a reason like any other. A value function: any thread. */
 bool ebb_check_plan(const ebb_trace_t *trace, const ebb_plan_t *plan, const ebb_check_limits_t *limits,
                     char *why, size_t why_bytes);
 

@@ -1,10 +1,8 @@
 /* internal.h: what the files of the checker share; see checker.h for what it proves.
  *
- * checker.c        what needs no walk: shapes, indices, lifetimes, budgets, the small region
- * facts.c  what follows from the trace alone: what makes and what reads which content
- * walk.c   two steps, operation by operation and action by action
- * state.c  what the walk changes: places, chunks, host blocks, clocks
- * recovery.c   what could be rebuilt if the plan were left now
+ * checker.c    what needs no walk: shapes, indices, lifetimes, budgets, the small region
+ * contents.c   what contents the trace has, where they are when a step begins and ends, and what could be rebuilt
+ * walk.c       two steps, operation by operation and action by action: who may touch which chunk when
  *
  * Contents are numbered through: buffer b has contents first_content[b] .. first_content[b + 1] - 1, one for
  * each version in a step. The first is what the buffer holds when the step begins; of one born in the step it
@@ -104,13 +102,14 @@ typedef struct walk {
     bool *alive;       /* [buffers] */
     lists_t joins;     /* by operation: actions */
 
-    /* recovery.c */
+    /* What could be rebuilt (contents.c). */
     bool *recoverable; /* [contents] */
     uint32_t
         *lacking; /* [operations before `issued`]: inputs that are neither recoverable nor can be rebuilt */
     uint32_t *changed; /* contents whose being recoverable may have changed */
     uint32_t *stack;   /* contents */
     uint32_t changed_count, changed_room, stack_room;
+    bool unnoted;    /* there was no memory to note one */
     uint32_t issued; /* operations of this step */
 
     uint32_t *written; /* places that actions of this point wrote */
@@ -137,14 +136,9 @@ static inline uint32_t place_now(const walk_t *w, uint32_t place)
 /* Walks all steps. */
 bool ebb_check_walk(const facts_t *facts, const ebb_plan_t *plan, char *why, size_t why_bytes);
 
-/* Always false; leaves in `why` where the walk is, and what is wrong. */
-bool ebb_check_fails(walk_t *walk, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* What acts: the program's operation on a stream, or an action of the plan's. */
-typedef struct actor {
-    uint32_t stream;
-    bool is_plan;
-} actor_t;
+/* Always false; leaves in `why` the fault's word, where the walk is, and what is wrong. */
+bool ebb_check_fails(walk_t *walk, ebb_fault_t fault, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 static inline uint32_t out_of(const walk_t *w)
 {
@@ -161,40 +155,25 @@ static inline uint32_t *now_of(const walk_t *w, uint32_t stream)
     return w->now + (size_t)stream * w->width;
 }
 
-/* ---- state.c ---- */
+/* ---- contents.c ---- */
 
-void ebb_reach_join(const walk_t *walk, uint32_t *reach, const uint32_t *other);
-/* What these of the program's streams (bits) know becomes known. */
-void ebb_reach_join_streams(const walk_t *walk, uint32_t *reach, uint32_t streams);
-/* A new event on the stream; what it knows is now_of(stream). */
-void ebb_check_tick(walk_t *walk, uint32_t stream);
-/* The event is a resident operation: no chunk may change hands beside it. */
-bool ebb_check_resident(walk_t *walk, uint32_t stream);
+/* Where everything is when the first step begins; false: two buffers in one chunk. */
+bool ebb_contents_begin(walk_t *walk);
+/* A step begins: what was there when the one before ended has other numbers, and rings have gone on. */
+void ebb_contents_begin_step(walk_t *walk);
+/* What dies and is born at this point. */
+bool ebb_contents_free_and_allocate(walk_t *walk);
+/* The step has ended as the next one begins. */
+bool ebb_contents_check_end(walk_t *walk);
+/* The place, or its host block, holds nothing any more. */
+void ebb_contents_drop(walk_t *walk, uint32_t place);
+void ebb_contents_drop_host(walk_t *walk, uint32_t place);
 
-/* The event reads or writes a small buffer, which is where it always is: in order with all that was done to it? */
-bool ebb_check_small(walk_t *walk, actor_t actor, uint32_t place, bool writes);
-bool ebb_check_holds(walk_t *walk, uint32_t place, uint32_t content);
-/* The event reads the place. */
-bool ebb_check_read(walk_t *walk, actor_t actor, uint32_t place);
-/* The event writes the content to the place and takes its chunks. */
-bool ebb_check_write(walk_t *walk, actor_t actor, uint32_t place, uint32_t content);
-bool ebb_check_evict(walk_t *walk, uint32_t place);
-bool ebb_check_fetch(walk_t *walk, uint32_t place);
-
-/* The place holds nothing any more. */
-void ebb_check_drop(walk_t *walk, uint32_t place);
-void ebb_check_drop_host(walk_t *walk, uint32_t place);
-
-/* ---- recovery.c ---- */
-
-/* Where the content can be had has changed, or will have when the event is over. No memory: the next settle
- * fails. */
+/* Where the content can be had has changed, or will have when the event is over. No memory: the next check fails. */
 void ebb_recovery_note(walk_t *walk, uint32_t content);
 /* The event is over: what was lost must be dead, or given up and rebuildable. */
 bool ebb_recovery_check(walk_t *walk);
 /* Operation walk->issued is issued now; to be called before anything that it does. */
 void ebb_recovery_issue(walk_t *walk);
-/* A step begins. */
-void ebb_recovery_begin(walk_t *walk);
 
 #endif

@@ -1,11 +1,6 @@
 /* walk.c: two periods of a plan, in the order of issue; see internal.h. A period is one step, unless buffers go
- * round (trace.h: next); then it is as many as it takes until all are in their own places again.
- *
- * Why two are enough. Waits and joins reach back one step at most, the same accesses come in every step, and
- * each stream is in order, and all of the program's wait for each other when a step begins: so a conflict over more than one
- * step is ordered if the same conflict over one step is. With rings the same accesses come in every period, and what holds for steps holds for periods. What the second step
- * finds at its beginning is what every later one finds, or less; and less than what the first one finds it never is, as every
- * step's end is compared with `at_start`.
+ * round (trace.h: next); then it is as many as it takes until all are in their own places again. Why two are
+ * enough: docs/checker.md.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,20 +9,243 @@
 
 #include "ckpt/checker/internal.h"
 
-bool ebb_check_fails(walk_t *w, const char *format, ...)
+/* What acts: the program's operation on a stream, or an action of the plan's. */
+typedef struct actor {
+    uint32_t stream;
+    bool is_plan;
+} actor_t;
+
+bool ebb_check_fails(walk_t *w, ebb_fault_t fault, const char *format, ...)
 {
     int n;
     if (w->action != EBB_NONE)
-        n = snprintf(w->why, w->why_bytes, "step %u, point %u, action %u (%s): ", w->step, w->point,
-                     w->action, ebb_action_word[w->plan->action[w->action].kind]);
+        n = snprintf(w->why, w->why_bytes, "%s: step %u, point %u, action %u (%s): ", ebb_fault_word[fault],
+                     w->step, w->point, w->action, ebb_action_word[w->plan->action[w->action].kind]);
     else
-        n = snprintf(w->why, w->why_bytes, "step %u, operation %u: ", w->step, w->point);
+        n = snprintf(w->why, w->why_bytes, "%s: step %u, operation %u: ", ebb_fault_word[fault], w->step,
+                     w->point);
     va_list args;
     va_start(args, format);
     if (n > 0 && (size_t)n < w->why_bytes)
         vsnprintf(w->why + n, w->why_bytes - (size_t)n, format, args);
     va_end(args);
     return false;
+}
+
+/* ---- clocks ----
+ *
+ * What a place holds follows from the order of issue, because every two accesses of a chunk of which one
+ * writes must be ordered by the streams, events, waits and joins (vector clocks: Mattern, 1989; with single accesses as epochs,
+ * as in FastTrack: Flanagan and Freund, PLDI 2009), and a later one is never ordered before an earlier one. */
+
+static void join(const walk_t *w, uint32_t *reach, const uint32_t *other)
+{
+    for (uint32_t s = 0; s < w->width; s++)
+        if (other[s] > reach[s])
+            reach[s] = other[s];
+}
+
+static void join_streams(const walk_t *w, uint32_t *reach, uint32_t streams)
+{
+    for (uint32_t s = 0; streams >> s && s < w->streams; s++)
+        if (streams >> s & 1)
+            join(w, reach, now_of(w, s));
+}
+
+static void tick(walk_t *w, uint32_t stream)
+{
+    now_of(w, stream)[stream]++;
+}
+
+/* A place without chunks has one cell of its own. */
+static uint32_t cells_of(const walk_t *w, uint32_t place)
+{
+    const uint32_t chunks = w->plan->place[place].chunk_count;
+    return chunks ? chunks : 1;
+}
+
+static uint32_t cell_of(const walk_t *w, uint32_t place, uint32_t i)
+{
+    const ebb_place_t *p = &w->plan->place[place];
+    return p->chunk_count ? w->plan->chunk[p->first_chunk + i] : w->plan->chunk_count + place;
+}
+
+static uint32_t *reach_of(const walk_t *w, uint32_t cell, uint32_t which)
+{
+    return w->cell + ((size_t)cell * CELL_REACHES + which) * w->width;
+}
+
+static bool comes_after(const walk_t *w, uint32_t stream, uint32_t other, uint32_t event)
+{
+    return now_of(w, stream)[other] >= event;
+}
+
+/* Which of the streams has done something that this one does not know; none: `width`. */
+static uint32_t unknown(const walk_t *w, uint32_t stream, const uint32_t *reach)
+{
+    uint32_t s = 0;
+    while (s < w->width && comes_after(w, stream, s, reach[s]))
+        s++;
+    return s;
+}
+
+/* What was done to the cell by its owner's operations was done by others now. */
+static void change_owner(walk_t *w, uint32_t cell, uint32_t place)
+{
+    if (w->owner[cell] != EBB_NONE)
+        ebb_contents_drop(w, w->owner[cell]);
+    w->owner[cell] = place;
+    for (uint32_t which = OWN_WRITES; which < CELL_REACHES; which += OWN_READS - OWN_WRITES) {
+        uint32_t *own = reach_of(w, cell, which);
+        join(w, reach_of(w, cell, which + OTHER_WRITES - OWN_WRITES), own);
+        memset(own, 0, w->width * sizeof *own);
+    }
+}
+
+static void take(walk_t *w, uint32_t place, uint32_t content)
+{
+    ebb_contents_drop(w, place);
+    for (uint32_t i = 0; i < w->plan->place[place].chunk_count; i++)
+        if (w->owner[cell_of(w, place, i)] != place)
+            change_owner(w, cell_of(w, place, i), place);
+    w->place[place].content = content;
+    /* An older version is one on the way to what was given up. */
+    if (place >= w->plan->buffer_count || content == EBB_NONE || content >= w->current[w->of[place]])
+        w->place[place].given_up = false;
+    ebb_recovery_note(w, content);
+}
+
+/* ---- accesses ---- */
+
+static const char *name_of(const walk_t *w, uint32_t stream, char name[24])
+{
+    if (stream < w->streams && w->streams > 1)
+        snprintf(name, 24, "stream %u", stream);
+    else
+        strcpy(name, stream == out_of(w) ? "out" : stream == in_of(w) ? "in" : "compute");
+    return name;
+}
+
+static bool is_unordered(walk_t *w, uint32_t place, uint32_t cell, uint32_t other, bool writes, bool written)
+{
+    char name[24];
+    name_of(w, other, name);
+    if (cell < w->plan->chunk_count)
+        return ebb_check_fails(w, EBB_FAULT_ORDER,
+                               "the %s of place %u is not ordered after the %s of chunk %u on %s",
+                               writes ? "write" : "read", place, written ? "write" : "read", cell, name);
+    return ebb_check_fails(w, EBB_FAULT_ORDER,
+                           "the %s of small buffer %u is not ordered after the %s of it on %s",
+                           writes ? "write" : "read", place, written ? "write" : "read", name);
+}
+
+/* Whether an actor that reads or writes a cell of the place knows all that it has to. */
+static bool knows(walk_t *w, actor_t actor, uint32_t place, uint32_t cell, bool writes)
+{
+    const bool own = !actor.is_plan && w->owner[cell] == place;
+    for (uint32_t which = 0; which < (writes ? CELL_REACHES : OWN_READS); which++) {
+        if (own && (which == OWN_WRITES || which == OWN_READS))
+            continue;
+        const uint32_t other = unknown(w, actor.stream, reach_of(w, cell, which));
+        if (other < w->width)
+            return is_unordered(w, place, cell, other, writes, which < OWN_READS);
+    }
+    return true;
+}
+
+static bool is_ordered(walk_t *w, actor_t actor, uint32_t place, bool writes)
+{
+    for (uint32_t i = 0; i < cells_of(w, place); i++)
+        if (!knows(w, actor, place, cell_of(w, place, i), writes))
+            return false;
+    return true;
+}
+
+/* After the place has taken its chunks, if it was written. */
+static void note(walk_t *w, actor_t actor, uint32_t place, bool writes)
+{
+    for (uint32_t i = 0; i < cells_of(w, place); i++) {
+        const uint32_t cell = cell_of(w, place, i);
+        const bool own = !actor.is_plan && w->owner[cell] == place;
+        const uint32_t which = writes ? (own ? OWN_WRITES : OTHER_WRITES) : own ? OWN_READS : OTHER_READS;
+        reach_of(w, cell, which)[actor.stream] = now_of(w, actor.stream)[actor.stream];
+    }
+}
+
+static bool touch(walk_t *w, actor_t actor, uint32_t place, bool writes)
+{
+    if (!is_ordered(w, actor, place, writes))
+        return false;
+    note(w, actor, place, writes);
+    return true;
+}
+
+/* ---- resident operations ---- */
+
+static bool check_resident(walk_t *w, uint32_t stream)
+{
+    char name[24];
+    const uint32_t other = unknown(w, stream, w->handed);
+    w->resident[stream] = now_of(w, stream)[stream];
+    return other == w->width || ebb_check_fails(w, EBB_FAULT_RESIDENT,
+                                                "a resident kernel may run while a chunk changes hands on %s",
+                                                name_of(w, other, name));
+}
+
+/* The event takes the place's chunks: from others? */
+static bool may_take(walk_t *w, uint32_t stream, uint32_t place)
+{
+    char name[24];
+    uint32_t i = 0, other;
+    const uint32_t count = w->plan->place[place].chunk_count;
+    while (i < count &&
+           (w->owner[cell_of(w, place, i)] == place || w->owner[cell_of(w, place, i)] == EBB_NONE))
+        i++;
+    if (i == count)
+        return true;
+    w->handed[stream] = now_of(w, stream)[stream];
+    other = unknown(w, stream, w->resident);
+    return other == w->width ||
+           ebb_check_fails(w, EBB_FAULT_RESIDENT,
+                           "place %u takes chunk %u while a resident kernel may be running on %s", place,
+                           cell_of(w, place, i), name_of(w, other, name));
+}
+
+static bool write_place(walk_t *w, actor_t actor, uint32_t place, uint32_t content)
+{
+    if (!is_ordered(w, actor, place, true) || !may_take(w, actor.stream, place))
+        return false;
+    take(w, place, content);
+    note(w, actor, place, true);
+    return true;
+}
+
+static bool evict(walk_t *w, uint32_t place)
+{
+    holding_t *h = &w->place[place];
+    if (h->content == EBB_NONE)
+        return ebb_check_fails(w, EBB_FAULT_CONTENT, "an evict of a place that holds nothing");
+    if (!touch(w, (actor_t){out_of(w), true}, place, false))
+        return false;
+    if (!comes_after(w, out_of(w), in_of(w), h->host_read_at))
+        return ebb_check_fails(w, EBB_FAULT_ORDER,
+                               "the host block is not ordered after the fetch that reads it");
+    ebb_contents_drop_host(w, place);
+    h->host_content = h->content;
+    h->host_written_at = now_of(w, out_of(w))[out_of(w)];
+    ebb_recovery_note(w, h->host_content);
+    return true;
+}
+
+static bool fetch(walk_t *w, uint32_t place)
+{
+    holding_t *h = &w->place[place];
+    if (h->host_content == EBB_NONE)
+        return ebb_check_fails(w, EBB_FAULT_CONTENT, "a fetch of what is not on the host");
+    if (!comes_after(w, in_of(w), out_of(w), h->host_written_at))
+        return ebb_check_fails(w, EBB_FAULT_ORDER, "the fetch is not ordered after its evict");
+    h->host_read_at = now_of(w, in_of(w))[in_of(w)];
+    return write_place(w, (actor_t){in_of(w), true}, place, h->host_content);
 }
 
 /* ---- launches: operations and replays ---- */
@@ -55,16 +273,17 @@ static bool check_small(walk_t *w, actor_t actor, const touch_t *u)
 {
     const ebb_trace_buffer_t *b = &w->trace->buffer[u->buffer];
     if (!actor.is_plan) /* alive as the trace says, and nothing else writes it */
-        return ebb_check_small(w, actor, w->at[u->buffer], u->mode != EBB_READS);
+        return touch(w, actor, w->at[u->buffer], u->mode != EBB_READS);
     if (u->mode != EBB_READS)
-        return ebb_check_fails(w, "operation %u writes small buffer %u and is not redirected",
+        return ebb_check_fails(w, EBB_FAULT_REPLAY,
+                               "operation %u writes small buffer %u and is not redirected",
                                w->plan->action[w->action].operation, u->buffer);
     if (!is_persistent(w->trace, u->buffer) && (b->born > w->point || b->dies <= w->point))
-        return ebb_check_fails(w, "small buffer %u is not alive", u->buffer);
+        return ebb_check_fails(w, EBB_FAULT_CONTENT, "small buffer %u is not alive", u->buffer);
     if (w->current[u->buffer] != u->before)
-        return ebb_check_fails(w, "small buffer %u is not what operation %u read", u->buffer,
-                               w->plan->action[w->action].operation);
-    return ebb_check_small(w, actor, w->at[u->buffer], false);
+        return ebb_check_fails(w, EBB_FAULT_CONTENT, "small buffer %u is not what operation %u read",
+                               u->buffer, w->plan->action[w->action].operation);
+    return touch(w, actor, w->at[u->buffer], false);
 }
 
 static bool read_one(walk_t *w, actor_t actor, const touch_t *u)
@@ -73,15 +292,16 @@ static bool read_one(walk_t *w, actor_t actor, const touch_t *u)
     if (u->mode == EBB_REPLACES)
         return !is_at_home(w, u->buffer) || check_small(w, actor, u);
     if (undefined && actor.is_plan)
-        return ebb_check_fails(w,
+        return ebb_check_fails(w, EBB_FAULT_REPLAY,
                                "operation %u read buffer %u before it was written: that cannot be replayed",
                                w->plan->action[w->action].operation, u->buffer);
     if (is_at_home(w, u->buffer))
         return check_small(w, actor, u);
     const uint32_t place = target_of(w, u->buffer);
-    if (!undefined && !ebb_check_holds(w, place, u->before))
-        return false;
-    return u->mode == EBB_UPDATES || ebb_check_read(w, actor, place); /* else the write of it is in order */
+    if (!undefined && w->place[place].content != u->before)
+        return ebb_check_fails(w, EBB_FAULT_CONTENT, "place %u does not hold buffer %u in version %u", place,
+                               u->buffer, u->before - w->facts->first_content[u->buffer]);
+    return u->mode == EBB_UPDATES || touch(w, actor, place, false); /* else the write of it is in order */
 }
 
 static void note_written(walk_t *w, uint32_t place)
@@ -106,8 +326,8 @@ static bool write_one(walk_t *w, actor_t actor, const touch_t *u)
     uint32_t place = target_of(w, u->buffer);
     if (actor.is_plan)
         note_written(w, place);
-    ebb_check_drop_host(w, place);
-    return ebb_check_write(w, actor, place, u->after);
+    ebb_contents_drop_host(w, place);
+    return write_place(w, actor, place, u->after);
 }
 
 /* After a launch everything it touched must still be there: no two of its places share a chunk. */
@@ -117,7 +337,8 @@ static bool check_apart(walk_t *w, const touch_t *u)
         return true;
     uint32_t place = target_of(w, u->buffer);
     return w->place[place].content == u->after ||
-           ebb_check_fails(w, "place %u shares chunks with another one of the same launch", place);
+           ebb_check_fails(w, EBB_FAULT_CONTENT, "place %u shares chunks with another one of the same launch",
+                           place);
 }
 
 static bool launch(walk_t *w, uint32_t operation)
@@ -125,8 +346,8 @@ static bool launch(walk_t *w, uint32_t operation)
     const facts_t *f = w->facts;
     uint32_t first = f->first_touch[operation], end = f->first_touch[operation + 1];
     const actor_t actor = launcher(w, operation);
-    ebb_check_tick(w, actor.stream);
-    if (w->trace->operation[operation].resident && !ebb_check_resident(w, actor.stream))
+    tick(w, actor.stream);
+    if (w->trace->operation[operation].resident && !check_resident(w, actor.stream))
         return false;
     for (uint32_t k = first; k < end; k++)
         if (!read_one(w, actor, &f->touch[k]))
@@ -151,7 +372,7 @@ static bool issue_operation(walk_t *w)
     for (uint32_t i = joins->first[w->point]; i < joins->first[w->point + 1]; i++)
         for (uint32_t s = 0; s < w->streams; s++)
             if (w->plan->action[joins->item[i]].joiners >> s & 1)
-                ebb_reach_join(w, now_of(w, s), done_of(w, joins->item[i]));
+                join(w, now_of(w, s), done_of(w, joins->item[i]));
     ebb_recovery_issue(w);
     return launch(w, w->point);
 }
@@ -160,12 +381,13 @@ static bool replay(walk_t *w, const ebb_action_t *a)
 {
     const ebb_redirect_t *r = w->plan->redirect + a->first_redirect;
     if (a->operation >= w->issued)
-        return ebb_check_fails(w, "operation %u has not run yet in this step", a->operation);
+        return ebb_check_fails(w, EBB_FAULT_REPLAY, "operation %u has not run yet in this step",
+                               a->operation);
     if (!w->trace->operation[a->operation].proofs)
-        return ebb_check_fails(w, "operation %u has no proofs", a->operation);
+        return ebb_check_fails(w, EBB_FAULT_REPLAY, "operation %u has no proofs", a->operation);
     for (uint32_t i = 0; i < a->redirect_count; i++)
         w->redirect[r[i].buffer] = r[i].place;
-    ebb_reach_join_streams(w, now_of(w, a->stream), a->after);
+    join_streams(w, now_of(w, a->stream), a->after);
     bool good = launch(w, a->operation);
     for (uint32_t i = 0; i < a->redirect_count; i++)
         w->redirect[r[i].buffer] = EBB_NONE;
@@ -179,12 +401,12 @@ static bool copy(walk_t *w, const ebb_action_t *a)
     const bool out = a->kind == EBB_EVICT;
     const uint32_t stream = out ? out_of(w) : in_of(w);
     uint32_t *now = now_of(w, stream);
-    ebb_reach_join_streams(w, now, a->after);
+    join_streams(w, now, a->after);
     for (uint32_t i = 0; i < a->wait_count; i++)
-        ebb_reach_join(w, now, done_of(w, w->plan->wait[a->first_wait + i]));
-    ebb_check_tick(w, stream);
+        join(w, now, done_of(w, w->plan->wait[a->first_wait + i]));
+    tick(w, stream);
     const uint32_t place = place_now(w, a->place);
-    if (!(out ? ebb_check_evict(w, place) : ebb_check_fetch(w, place)))
+    if (!(out ? evict(w, place) : fetch(w, place)))
         return false;
     if (!out)
         note_written(w, place);
@@ -194,7 +416,7 @@ static bool copy(walk_t *w, const ebb_action_t *a)
 
 static bool order(walk_t *w, const ebb_action_t *a)
 {
-    ebb_reach_join_streams(w, now_of(w, a->stream), a->after);
+    join_streams(w, now_of(w, a->stream), a->after);
     return true;
 }
 
@@ -203,12 +425,13 @@ static bool discard(walk_t *w, uint32_t place)
     const uint32_t content = w->place[place].content;
     const uint32_t buffer = place < w->plan->buffer_count ? w->of[place] : EBB_NONE;
     if (content == EBB_NONE)
-        return ebb_check_fails(w, "a discard of a place that holds nothing");
+        return ebb_check_fails(w, EBB_FAULT_CONTENT, "a discard of a place that holds nothing");
     if (buffer != EBB_NONE && w->alive[buffer] && content != w->current[buffer])
         return ebb_check_fails(
-            w, "a discard of what live buffer %u was: it may stay there and be taken for what it is", buffer);
+            w, EBB_FAULT_CONTENT,
+            "a discard of what live buffer %u was: it may stay there and be taken for what it is", buffer);
     w->place[place].given_up = true;
-    ebb_check_drop(w, place);
+    ebb_contents_drop(w, place);
     return ebb_recovery_check(w);
 }
 
@@ -221,7 +444,8 @@ static bool check_written(walk_t *w)
         uint32_t buffer = place < w->plan->buffer_count ? w->of[place] : EBB_NONE;
         w->place[place].noted = false;
         if (buffer != EBB_NONE && w->alive[buffer] && content != EBB_NONE && content != w->current[buffer])
-            return ebb_check_fails(w, "the place of live buffer %u is left with something else in it", place);
+            return ebb_check_fails(w, EBB_FAULT_CONTENT,
+                                   "the place of live buffer %u is left with something else in it", place);
     }
     w->written_count = 0;
     return true;
@@ -244,34 +468,14 @@ static bool act(walk_t *w, uint32_t *next)
     return check_written(w);
 }
 
-/* ---- lives ---- */
-
-static bool free_and_allocate(walk_t *w)
-{
-    const facts_t *f = w->facts;
-    for (uint32_t i = f->deaths.first[w->point]; i < f->deaths.first[w->point + 1]; i++) {
-        uint32_t b = f->deaths.item[i];
-        w->alive[b] = false;
-        ebb_recovery_note(w, w->current[b]);
-    }
-    for (uint32_t i = f->births.first[w->point]; i < f->births.first[w->point + 1]; i++) {
-        uint32_t b = f->births.item[i];
-        w->alive[b] = w->trace->buffer[b].dies > w->point;
-        w->current[b] = f->first_content[b];
-        ebb_check_drop(w, w->at[b]);
-        ebb_check_drop_host(w, w->at[b]);
-    }
-    return ebb_recovery_check(w);
-}
-
 /* ---- what the program orders ---- */
 
 static void meet(walk_t *w)
 {
     for (uint32_t s = 1; s < w->streams; s++)
-        ebb_reach_join(w, now_of(w, 0), now_of(w, s));
+        join(w, now_of(w, 0), now_of(w, s));
     for (uint32_t s = 1; s < w->streams; s++)
-        ebb_reach_join(w, now_of(w, s), now_of(w, 0));
+        join(w, now_of(w, s), now_of(w, 0));
 }
 
 /* Waits of the host are not counted on: whether there are any depends on what the program wants to know. A wait for an event of
@@ -287,66 +491,15 @@ static void record_and_wait(walk_t *w)
         if (m->what == EBB_SYNC_RECORD)
             memcpy(event, now_of(w, m->stream), w->width * sizeof *event);
         else if (m->what == EBB_SYNC_WAIT)
-            ebb_reach_join(w, now_of(w, m->stream), event);
+            join(w, now_of(w, m->stream), event);
     }
 }
 
 /* ---- steps ---- */
 
-static uint32_t last_content(const facts_t *f, uint32_t buffer)
-{
-    return f->first_content[buffer + 1] - 1;
-}
-
-static bool check_end(walk_t *w)
-{
-    for (uint32_t b = 0; b < w->plan->buffer_count; b++) {
-        const holding_t *h = &w->place[w->at[b]];
-        if (w->trace->buffer[b].dies != EBB_NONE || !is_large(w->trace, b) ||
-            is_undefined(w->facts, last_content(w->facts, b)))
-            continue;
-        ebb_start_t start = w->plan->place[ebb_trace_next(w->trace, b)].at_start;
-        if ((start == EBB_ON_DEVICE ? h->content : h->host_content) != last_content(w->facts, b))
-            return ebb_check_fails(w, "the step ends without buffer %u on the %s, where it begins", b,
-                                   start == EBB_ON_DEVICE ? "device" : "host");
-    }
-    return true;
-}
-
-/* The same content under its number in the next step. */
-static uint32_t carry_over(const facts_t *f, uint32_t content)
-{
-    if (content == EBB_NONE)
-        return content;
-    uint32_t b = f->owner[content];
-    return f->trace->buffer[b].dies == EBB_NONE && content == last_content(f, b)
-               ? f->first_content[ebb_trace_next(f->trace, b)]
-               : EBB_NONE;
-}
-
-static void turn_rings(walk_t *w)
-{
-    uint32_t buffers = w->plan->buffer_count;
-    memcpy(w->before, w->at, buffers * sizeof *w->at);
-    for (uint32_t b = 0; b < buffers; b++)
-        w->at[b] = w->before[w->facts->whose[b]];
-    for (uint32_t b = 0; b < buffers; b++)
-        w->of[w->at[b]] = b;
-}
-
 static void begin_step(walk_t *w)
 {
-    const facts_t *f = w->facts;
-    for (uint32_t i = 0; i < w->plan->place_count; i++) {
-        w->place[i].content = carry_over(f, w->place[i].content);
-        w->place[i].host_content = carry_over(f, w->place[i].host_content);
-    }
-    turn_rings(w);
-    for (uint32_t b = 0; b < w->plan->buffer_count; b++) {
-        w->current[b] = f->first_content[b];
-        w->alive[b] = is_persistent(w->trace, b);
-    }
-    ebb_recovery_begin(w);
+    ebb_contents_begin_step(w);
     meet(w);
     w->next_sync = 0;
     if (w->streams > 1)
@@ -359,54 +512,13 @@ static bool walk_step(walk_t *w)
     uint32_t next = 0;
     begin_step(w);
     for (w->point = 0; w->point < w->plan->operation_count; w->point++) {
-        if (!free_and_allocate(w))
+        if (!ebb_contents_free_and_allocate(w))
             return false;
         record_and_wait(w);
         if (!act(w, &next) || !issue_operation(w))
             return false;
     }
-    return act(w, &next) && free_and_allocate(w) && check_end(w);
-}
-
-/* A buffer that is there when the step begins is where `at_start` says. */
-static bool begin_with(walk_t *w, uint32_t buffer)
-{
-    const ebb_place_t *place = &w->plan->place[ebb_trace_next(w->trace, buffer)];
-    holding_t *h = &w->place[w->at[buffer]];
-    if (place->at_start == EBB_ON_HOST) {
-        h->host_content = last_content(w->facts, buffer);
-        return true;
-    }
-    h->content = last_content(w->facts, buffer);
-    place = &w->plan->place[w->at[buffer]];
-    for (uint32_t i = 0; i < place->chunk_count; i++) {
-        uint32_t *owner = &w->owner[w->plan->chunk[place->first_chunk + i]];
-        if (*owner != EBB_NONE)
-            return ebb_check_fails(w, "places %u and %u share a chunk when the step begins", *owner,
-                                   w->at[buffer]);
-        *owner = w->at[buffer];
-    }
-    return true;
-}
-
-/* Where a step has ended that was as all are, everything long done. In the first step every buffer is in its own place. */
-static bool begin_walk(walk_t *w)
-{
-    const ebb_plan_t *p = w->plan;
-    for (uint32_t i = 0; i < p->chunk_count; i++)
-        w->owner[i] = EBB_NONE;
-    for (uint32_t i = 0; i < p->place_count; i++) {
-        w->place[i] = (holding_t){.content = EBB_NONE, .host_content = EBB_NONE};
-        w->owner[p->chunk_count + i] = i;
-    }
-    for (uint32_t b = 0; b < p->buffer_count; b++) {
-        w->redirect[b] = EBB_NONE;
-        w->at[w->facts->whose[b]] = b;
-    }
-    for (uint32_t b = 0; b < p->buffer_count; b++)
-        if (w->trace->buffer[b].dies == EBB_NONE && is_large(w->trace, b) && !begin_with(w, b))
-            return false;
-    return true;
+    return act(w, &next) && ebb_contents_free_and_allocate(w) && ebb_contents_check_end(w);
 }
 
 static void list_joins(walk_t *w)
@@ -425,58 +537,45 @@ static void list_joins(walk_t *w)
     first[0] = 0;
 }
 
+/* What a walk allocates, and so many of it. */
+#define ROOMS(ROOM)                                                                                          \
+    ROOM(at, p->buffer_count)                                                                                \
+    ROOM(before, p->buffer_count)                                                                            \
+    ROOM(of, p->buffer_count)                                                                                \
+    ROOM(redirect, p->buffer_count)                                                                          \
+    ROOM(current, p->buffer_count)                                                                           \
+    ROOM(alive, p->buffer_count)                                                                             \
+    ROOM(place, p->place_count)                                                                              \
+    ROOM(written, p->place_count)                                                                            \
+    ROOM(owner, cells)                                                                                       \
+    ROOM(cell, cells *CELL_REACHES * w->width)                                                               \
+    ROOM(now, (size_t)w->width * w->width)                                                                   \
+    ROOM(resident, w->width)                                                                                 \
+    ROOM(handed, w->width)                                                                                   \
+    ROOM(done, (size_t)p->action_count * w->width)                                                           \
+    ROOM(event, w->streams > 1 ? (size_t)w->trace->sync_count * w->width : 0)                                \
+    ROOM(joins.first, p->operation_count + 1)                                                                \
+    ROOM(joins.item, p->action_count)                                                                        \
+    ROOM(lacking, p->operation_count)                                                                        \
+    ROOM(recoverable, w->facts->content_count)
+
+#define MAKE(field, count) good &= (w->field = calloc((size_t)(count) + 1, sizeof *w->field)) != NULL;
+#define FREE(field, count) free(w->field);
+
 static bool make_room(walk_t *w)
 {
     const ebb_plan_t *p = w->plan;
-    size_t one = 1;
-    w->at = calloc(p->buffer_count + one, sizeof *w->at);
-    w->before = calloc(p->buffer_count + one, sizeof *w->before);
-    w->of = calloc(p->buffer_count + one, sizeof *w->of);
-    w->place = calloc(p->place_count + one, sizeof *w->place);
-    const size_t cells = p->chunk_count + p->place_count + one, reach = w->width * sizeof(uint32_t);
-    w->owner = calloc(cells, sizeof *w->owner);
-    w->cell = calloc(cells, CELL_REACHES * reach);
-    w->now = calloc(w->width, reach);
-    w->resident = calloc(w->width, sizeof *w->resident);
-    w->handed = calloc(w->width, sizeof *w->handed);
-    w->done = calloc(p->action_count + one, reach);
-    w->event = calloc((w->streams > 1 ? w->trace->sync_count : 0) + one, reach);
-    w->current = calloc(p->buffer_count + one, sizeof *w->current);
-    w->alive = calloc(p->buffer_count + one, sizeof *w->alive);
-    w->joins.first = calloc(p->operation_count + 2 * one, sizeof *w->joins.first);
-    w->joins.item = calloc(p->action_count + one, sizeof *w->joins.item);
-    w->recoverable = calloc(w->facts->content_count + one, sizeof *w->recoverable);
-    w->lacking = calloc(p->operation_count + one, sizeof *w->lacking);
-    w->written = calloc(p->place_count + one, sizeof *w->written);
-    w->redirect = calloc(p->buffer_count + one, sizeof *w->redirect);
-    return w->at && w->before && w->of && w->place && w->owner && w->cell && w->now && w->resident &&
-           w->handed && w->done && w->event && w->current && w->alive && w->joins.first && w->joins.item &&
-           w->recoverable && w->lacking && w->written && w->redirect;
+    const size_t cells = (size_t)p->chunk_count + p->place_count;
+    bool good = true;
+    ROOMS(MAKE)
+    return good;
 }
 
 static void clean_up(walk_t *w)
 {
-    free(w->at);
-    free(w->before);
-    free(w->of);
-    free(w->place);
-    free(w->owner);
-    free(w->cell);
-    free(w->now);
-    free(w->resident);
-    free(w->handed);
-    free(w->event);
-    free(w->done);
-    free(w->current);
-    free(w->alive);
-    free(w->joins.first);
-    free(w->joins.item);
-    free(w->recoverable);
-    free(w->lacking);
+    ROOMS(FREE)
     free(w->changed);
     free(w->stack);
-    free(w->written);
-    free(w->redirect);
 }
 
 bool ebb_check_walk(const facts_t *facts, const ebb_plan_t *plan, char *why, size_t why_bytes)
@@ -486,10 +585,10 @@ bool ebb_check_walk(const facts_t *facts, const ebb_plan_t *plan, char *why, siz
     w.width = w.streams + 2;
     w.step = 1;
     w.action = EBB_NONE;
-    bool good = make_room(&w) || ebb_check_fails(&w, "no memory");
+    bool good = make_room(&w) || ebb_check_fails(&w, EBB_FAULT_MEMORY, "no memory");
     if (good) {
         list_joins(&w);
-        good = begin_walk(&w);
+        good = ebb_contents_begin(&w);
     }
     for (; good && w.step <= steps_to_walk(facts); w.step++)
         good = walk_step(&w);

@@ -14,15 +14,8 @@
 
 #include "softgpu/ptx/ptx.h"
 
-/* Tuned for Intel's processors with AVX-512, what GCC 12 makes of or.pred and isspacep is wrong (seen on a Sapphire Rapids, and with
- * -march=x86-64-v4; right with -O0, without AVX-512, which takes four times as long to compile, and with this tuning). Why is not known. */
-#ifdef __x86_64__
-#define SG_PTX_PROCESSOR "-march=native -mtune=znver3 "
-#else
-#define SG_PTX_PROCESSOR "-march=native "
-#endif
 #define SG_PTX_CFLAGS                                                                                        \
-    "-O1 -ftree-vectorize " SG_PTX_PROCESSOR "-fstack-clash-protection -fPIC -shared "                       \
+    "-O1 -ftree-vectorize -march=native -fstack-clash-protection -fPIC -shared "                             \
     "-ffp-contract=off "                                                                                     \
     "-fno-math-errno "                                                                                       \
     "-fno-strict-aliasing -fno-trapping-math -w -Wno-psabi"

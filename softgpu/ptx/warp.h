@@ -152,14 +152,18 @@ SG_INLINE uint32_t sg_set1(uint32_t mask, uint32_t yes, uint32_t no)
 /* ---- comparisons: a mask of lanes ---- */
 // clang-format off
 #ifdef __AVX512BW__
+/* A part of a mask, widened in a general register. GCC 12 does that in a mask register, and where it has none left, stores 16 bits of
+ * it and loads 32: or.pred and isspacep were wrong where it tunes for Intel's processors. */
+SG_INLINE uint32_t sg_bits8(__mmask8 part) { __asm__("" : "+r"(part)); return part; }
+SG_INLINE uint32_t sg_bits16(__mmask16 part) { __asm__("" : "+r"(part)); return part; }
 #define SG_COMPARE(type, name, how, symbol) SG_COMPARE_##type(name, how)
 #define SG_COMPARE_u16(name, how) SG_INLINE uint32_t sg_##name##_u16(sg_v16 a, sg_v16 b) { return _mm512_cmp_epu16_mask((__m512i)a.c[0], (__m512i)b.c[0], how); }
 #define SG_COMPARE_s16(name, how) SG_INLINE uint32_t sg_##name##_s16(sg_v16 a, sg_v16 b) { return _mm512_cmp_epi16_mask((__m512i)a.c[0], (__m512i)b.c[0], how); }
 #define SG_COMPARE_2(name, type, F, M, how) \
-    SG_INLINE uint32_t sg_##name##_##type(sg_v32 a, sg_v32 b) { return (uint32_t)F((M)a.c[0], (M)b.c[0], how) | (uint32_t)F((M)a.c[1], (M)b.c[1], how) << 16; }
+    SG_INLINE uint32_t sg_##name##_##type(sg_v32 a, sg_v32 b) { return sg_bits16(F((M)a.c[0], (M)b.c[0], how)) | sg_bits16(F((M)a.c[1], (M)b.c[1], how)) << 16; }
 #define SG_COMPARE_4(name, type, F, M, how) \
     SG_INLINE uint32_t sg_##name##_##type(sg_v64 a, sg_v64 b) \
-    { return (uint32_t)F((M)a.c[0], (M)b.c[0], how) | (uint32_t)F((M)a.c[1], (M)b.c[1], how) << 8 | (uint32_t)F((M)a.c[2], (M)b.c[2], how) << 16 | (uint32_t)F((M)a.c[3], (M)b.c[3], how) << 24; }
+    { return sg_bits8(F((M)a.c[0], (M)b.c[0], how)) | sg_bits8(F((M)a.c[1], (M)b.c[1], how)) << 8 | sg_bits8(F((M)a.c[2], (M)b.c[2], how)) << 16 | sg_bits8(F((M)a.c[3], (M)b.c[3], how)) << 24; }
 #define SG_COMPARE_u32(name, how) SG_COMPARE_2(name, u32, _mm512_cmp_epu32_mask, __m512i, how)
 #define SG_COMPARE_s32(name, how) SG_COMPARE_2(name, s32, _mm512_cmp_epi32_mask, __m512i, how)
 #define SG_COMPARE_f32(name, how) SG_COMPARE_2(name, f32, _mm512_cmp_ps_mask, __m512, how)

@@ -87,7 +87,7 @@ SG_PLAIN(64, 64)
 SG_INLINE uint32_t sg_differ(sg_c64 a, sg_c64 b)
 {
 #ifdef __AVX512BW__
-    return _mm512_cmp_epu64_mask((__m512i)a, (__m512i)b, 4);
+    return sg_bits8(_mm512_cmp_epu64_mask((__m512i)a, (__m512i)b, SG_NE));
 #else
     uint32_t d = 0;
     for (int i = 0; i < 8; i++)

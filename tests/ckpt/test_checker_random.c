@@ -408,7 +408,7 @@ static void try_edit(draft_t *d, const ebb_trace_t *t, unsigned seed, tally_t *t
     } else {
         e->refused++;
         assert_true(why[0]);
-        if (!strncmp(why, "step ", 5)) /* refused by the walk: its indices are good */
+        if (strstr(why, ": step ")) /* refused by the walk: its indices are good */
             e->confirmed += !oracle_executes(t, p, (unsigned)rand(), 12, what, sizeof what);
         else if (getenv("SHOW_REFUSALS"))
             print_message("%s\n", why);

@@ -1,4 +1,4 @@
-/* The checker on plans made by hand: each way to break one is refused for its reason. */
+/* The checker on plans made by hand: each way to break one is refused for its reason, and each fault is provoked. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -635,6 +635,21 @@ static const mutation_t mutations[] = {
     M(scene_drop, discard_older, "a discard of what live buffer 1 was"),
 };
 
+/* The fault with whose word the reason begins; none: EBB_FAULT_KINDS. */
+static ebb_fault_t fault_of(const char *why)
+{
+    unsigned fault = 0;
+    while (fault < EBB_FAULT_KINDS) {
+        const size_t length = strlen(ebb_fault_word[fault]);
+        if (!strncmp(why, ebb_fault_word[fault], length) && !strncmp(why + length, ": ", 2))
+            break;
+        fault++;
+    }
+    return (ebb_fault_t)fault;
+}
+
+static unsigned provoked[EBB_FAULT_KINDS + 1];
+
 static void broken_plan_is_refused_for_its_reason(void **state)
 {
     (void)state;
@@ -649,6 +664,7 @@ static void broken_plan_is_refused_for_its_reason(void **state)
             print_error("%s: %s, not \"%s\"\n", m->name, accepted ? "accepted" : why, m->why);
             wrong++;
         }
+        provoked[fault_of(why)]++;
         scene_end(&s);
     }
     assert_int_equal(wrong, 0);
@@ -662,7 +678,17 @@ static void wider_operation_than_the_device_is_refused(void **state)
     narrow(&s);
     assert_false(ebb_check_plan(s.trace, s.plan, &s.limits, why, sizeof why));
     assert_non_null(strstr(why, "touches 8192 bytes at once"));
+    assert_int_equal(fault_of(why), EBB_FAULT_FALLBACK);
     scene_end(&s);
+}
+
+static void every_fault_is_provoked(void **state)
+{
+    (void)state;
+    for (unsigned fault = 0; fault < EBB_FAULT_KINDS; fault++)
+        if (!provoked[fault] && fault != EBB_FAULT_MEMORY) /* test_checker_memory */
+            fail_msg("nothing provokes a fault of kind %s", ebb_fault_word[fault]);
+    assert_int_equal(provoked[EBB_FAULT_KINDS], 0); /* every reason begins with a word */
 }
 
 int main(void)
@@ -670,6 +696,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(broken_plan_is_refused_for_its_reason),
         cmocka_unit_test(wider_operation_than_the_device_is_refused),
+        cmocka_unit_test(every_fault_is_provoked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

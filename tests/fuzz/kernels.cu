@@ -7,8 +7,14 @@
 #endif
 
 #define FOR_SLICE(i, n)                                                                                                \
-    for (unsigned i = blockIdx.x * FUZZ_SLICE + threadIdx.x; i < (blockIdx.x + 1) * FUZZ_SLICE && i < (n);             \
-         i += blockDim.x)
+    for (unsigned i = blockIdx.x * FUZZ_SLICE + threadIdx.x, end = slice_end(n); i < end; i += blockDim.x)
+
+/* Asked once: a store may be to where blockIdx is, for all that the compiler knows. */
+static __device__ __forceinline__ unsigned slice_end(unsigned n)
+{
+    const unsigned end = (blockIdx.x + 1) * FUZZ_SLICE;
+    return end < n ? end : n;
+}
 
 static __device__ __forceinline__ unsigned scramble(unsigned x)
 {
