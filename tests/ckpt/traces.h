@@ -43,8 +43,8 @@ ebb_trace_t *trace_of_unet(uint32_t seed, uint32_t size);
 /* Those and chains of stages, up to one without a name. */
 extern const trace_family_t trace_families[];
 
-/* A chain of stages with a large state each, of which the host has room for a few: backward needs states that the host keeps, and others
- * rebuilt from them (two levels). */
+/* A chain of stages that save nothing but large states: with a slow link it is best to copy a few out, and to rebuild others from them (two
+ * levels). */
 ebb_trace_t *trace_of_two_levels(uint32_t seed, uint32_t stages);
 
 /* A number by chance below another one. */
