@@ -70,7 +70,7 @@ static void plan_for_more_memory_than_is_left_is_made_anew(void **state)
     loop_statistics_t s;
     program_run_t with = run(ASIDE "TEST_PLAN_STEPS=12", "steps=56 grow=14", "steps=56 grow=14", &s);
     assert_non_null(strstr(with.log, begun));
-    assert_non_null(strstr(with.log, "does not suit any more: 52428800 bytes on the device, where "));
+    assert_non_null(strstr(with.log, "does not suit any more: device: 52428800 bytes on the device, where "));
     assert_true(s.driven >= 16 && s.driven_peak == s.predicted_peak);
 }
 
