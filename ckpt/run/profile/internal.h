@@ -1,10 +1,10 @@
-/* internal.h: what learn.c, times.c, watch.c and prove.c share. */
+/* internal.h: what learn.c, times.c, writes.c and proofs.c share. */
 #ifndef EBB_RUN_PROFILE_INTERNAL_H
 #define EBB_RUN_PROFILE_INTERNAL_H
 
 #include "ckpt/run/profile/profile.h"
 
-/* ---- watching (watch.c) ---- */
+/* ---- watching (writes.c) ---- */
 
 /* How watching works.
  *
@@ -25,7 +25,7 @@
  *
  * Small buffers are searched for words that look like pointers while they are hashed. */
 
-/* ---- proving (prove.c) ---- */
+/* ---- proving (proofs.c) ---- */
 
 /* How proving works.
  *
@@ -56,7 +56,7 @@ typedef struct ebb_fact {
     uint32_t agreed;  /* replays that gave the same bits */
     unsigned written; /* distinct buffers that it wrote when it was replayed */
     uint64_t
-        zeroed; /* of its written buffers (prove.c counts them): those that came out the same from zeros */
+        zeroed; /* of its written buffers (proofs.c counts them): those that came out the same from zeros */
     ebb_verdict_t why;  /* not PROVEN: it cannot be tried */
     uint64_t bytes, ns; /* scratch and time that a proof takes */
 } ebb_fact_t;
@@ -112,26 +112,26 @@ void ebb_times_before(ebb_device_t *dev, uint32_t operation, const ebb_operation
 void ebb_times_after(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
 void ebb_times_end(ebb_device_t *dev, bool good); /* device idle */
 
-/* watch.c: `all` operations, or only some launches of kernels of which something is not known yet. */
-bool ebb_watch_begin(ebb_device_t *dev, ebb_profile_t *profile, bool all);
-void ebb_watch_before(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
-void ebb_watch_after(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
-void ebb_watch_interrupt(ebb_t *ebb); /* by an operation that is not known */
-void ebb_watch_end(ebb_device_t *dev, bool good, ebb_stream_t *stream); /* waits */
-bool ebb_watch_is_needed(ebb_device_t *dev, const ebb_profile_t *profile);
+/* writes.c: `all` operations, or only some launches of kernels of which something is not known yet. */
+bool ebb_writes_begin(ebb_device_t *dev, ebb_profile_t *profile, bool all);
+void ebb_writes_before(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
+void ebb_writes_after(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
+void ebb_writes_interrupt(ebb_t *ebb); /* by an operation that is not known */
+void ebb_writes_end(ebb_device_t *dev, bool good, ebb_stream_t *stream); /* waits */
+bool ebb_writes_is_needed(ebb_device_t *dev, const ebb_profile_t *profile);
 
 /* Chooses what is proven. False: no memory. */
 bool ebb_select_proofs(ebb_device_t *dev, ebb_profile_t *profile);
 
-/* prove.c */
-bool ebb_prove_begin(ebb_device_t *dev, ebb_profile_t *profile, double most_ns);
-void ebb_prove_before(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
-void ebb_prove_after(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
-void ebb_prove_end(ebb_device_t *dev, bool good, ebb_stream_t *stream); /* waits */
+/* proofs.c */
+bool ebb_proofs_begin(ebb_device_t *dev, ebb_profile_t *profile, double most_ns);
+void ebb_proofs_before(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
+void ebb_proofs_after(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
+void ebb_proofs_end(ebb_device_t *dev, bool good, ebb_stream_t *stream); /* waits */
 /* Memory is short: gives back what is not in use just now. False: nothing. */
-bool ebb_prove_relieve(ebb_t *ebb);
-bool ebb_prove_is_needed(const ebb_profile_t *profile);
+bool ebb_proofs_relieve(ebb_t *ebb);
+bool ebb_proofs_is_needed(const ebb_profile_t *profile);
 /* Says of every operation why it may not be replayed, or PROVEN if its replays agree. */
-void ebb_prove_qualify(ebb_device_t *dev, ebb_profile_t *profile);
+void ebb_proofs_qualify(ebb_device_t *dev, ebb_profile_t *profile);
 
 #endif

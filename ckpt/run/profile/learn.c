@@ -211,11 +211,11 @@ static bool begin_stage(ebb_device_t *dev, ebb_profile_t *l)
     case EBB_STAGE_TIMES:
         return ebb_times_begin(dev, l);
     case EBB_STAGE_WATCH:
-        return ebb_watch_begin(dev, l, true);
+        return ebb_writes_begin(dev, l, true);
     case EBB_STAGE_LOOK:
-        return ebb_watch_begin(dev, l, false);
+        return ebb_writes_begin(dev, l, false);
     default:
-        return ebb_prove_begin(dev, l, guess_for(l, cost_of_a_pass * l->step_ns));
+        return ebb_proofs_begin(dev, l, guess_for(l, cost_of_a_pass * l->step_ns));
     }
 }
 
@@ -233,10 +233,10 @@ static void end_stage(ebb_device_t *dev, ebb_profile_t *l, bool good)
         break;
     case EBB_STAGE_WATCH:
     case EBB_STAGE_LOOK:
-        ebb_watch_end(dev, good, pass->stream);
+        ebb_writes_end(dev, good, pass->stream);
         break;
     default:
-        ebb_prove_end(dev, good, pass->stream);
+        ebb_proofs_end(dev, good, pass->stream);
     }
 }
 
@@ -291,7 +291,7 @@ void ebb_learn_abandon(ebb_device_t *dev)
 bool ebb_learn_relieve(ebb_t *ebb)
 {
     struct ebb_pass *pass = ebb->run->pass;
-    return pass->profile && pass->profile->stage == EBB_STAGE_PROVE && ebb_prove_relieve(ebb);
+    return pass->profile && pass->profile->stage == EBB_STAGE_PROVE && ebb_proofs_relieve(ebb);
 }
 
 static bool record_mark(ebb_device_t *dev, unsigned which)
@@ -325,7 +325,7 @@ static void note_time(ebb_device_t *dev, ebb_profile_t *l)
 static void note_stranger(ebb_t *ebb, const ebb_profile_t *l)
 {
     if (l->stage == EBB_STAGE_WATCH || l->stage == EBB_STAGE_LOOK)
-        ebb_watch_interrupt(ebb);
+        ebb_writes_interrupt(ebb);
 }
 
 void ebb_learn_before(ebb_device_t *dev, const ebb_operation_t *op)
@@ -350,9 +350,9 @@ void ebb_learn_before(ebb_device_t *dev, const ebb_operation_t *op)
     else if (l->stage == EBB_STAGE_TIMES)
         ebb_times_before(dev, i, op);
     else if (l->stage == EBB_STAGE_PROVE)
-        ebb_prove_before(dev, i, op);
+        ebb_proofs_before(dev, i, op);
     else
-        ebb_watch_before(dev, i, op);
+        ebb_writes_before(dev, i, op);
 }
 
 void ebb_learn_after(ebb_device_t *dev, const ebb_operation_t *op, CUresult result)
@@ -377,9 +377,9 @@ void ebb_learn_after(ebb_device_t *dev, const ebb_operation_t *op, CUresult resu
     if (l->stage == EBB_STAGE_TIMES)
         ebb_times_after(dev, i, op);
     else if (l->stage == EBB_STAGE_PROVE)
-        ebb_prove_after(dev, i, op);
+        ebb_proofs_after(dev, i, op);
     else
-        ebb_watch_after(dev, i, op);
+        ebb_writes_after(dev, i, op);
     /* What was issued behind the operation has touched its buffers too. */
     for (uint32_t k = 0; l->stage > EBB_STAGE_TIMES && k < op->access_count; k++)
         ebb_buffer_touch(op->access[k].buffer, ebb_mark_here(op->stream));
@@ -423,7 +423,7 @@ static void conclude(ebb_device_t *dev, ebb_profile_t *l)
 {
     ebb_trace_t *t = l->recorded.trace;
     l->recorded.concluded = true;
-    ebb_prove_qualify(dev, l);
+    ebb_proofs_qualify(dev, l);
     for (uint32_t i = 0; i < t->operation_count; i++) {
         ebb_trace_operation_t *o = &t->operation[i];
         const ebb_fact_t *f = &l->fact[i];
@@ -462,7 +462,7 @@ static bool next_stage(ebb_device_t *dev, ebb_profile_t *l)
 {
     if (l->stage == EBB_STAGE_TIMES)
         l->stage = EBB_STAGE_WATCH;
-    else if (l->stage == EBB_STAGE_WATCH && ebb_watch_is_needed(dev, l))
+    else if (l->stage == EBB_STAGE_WATCH && ebb_writes_is_needed(dev, l))
         l->stage = EBB_STAGE_LOOK;
     else if (l->stage == EBB_STAGE_WATCH || l->stage == EBB_STAGE_LOOK)
         l->stage = EBB_STAGE_PROVE;
@@ -470,7 +470,7 @@ static bool next_stage(ebb_device_t *dev, ebb_profile_t *l)
         return true;
     if (!ebb_select_proofs(dev, l))
         return false;
-    if (l->given - l->earlier >= MOST_STEPS || !ebb_prove_is_needed(l))
+    if (l->given - l->earlier >= MOST_STEPS || !ebb_proofs_is_needed(l))
         l->stage = EBB_STAGE_DONE;
     return true;
 }
@@ -499,7 +499,7 @@ bool ebb_profile_ask_more(ebb_device_t *dev, ebb_profile_t *l)
     /* What has turned out to differ since then stays so. */
     for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++)
         l->fact[i].refuted |= l->recorded.trace->operation[i].verdict == EBB_DIFFERS;
-    if (!ebb_select_proofs(dev, l) || !ebb_prove_is_needed(l))
+    if (!ebb_select_proofs(dev, l) || !ebb_proofs_is_needed(l))
         return false;
     l->stage = EBB_STAGE_PROVE;
     if (ebb_tracker_follows(dev->ebb, &l->recorded))

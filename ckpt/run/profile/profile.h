@@ -1,5 +1,5 @@
 /* profile.h: what is learned of a step while the program goes on: a trace of it, how long operations take, what they write, and which launches
- * may be replayed (learn.c: profiling passes; record.c; times.c; watch.c; prove.c); what ebb's own work costs (prices.c); hashes of memory (hash.c,
+ * may be replayed (learn.c: profiling passes; record.c; times.c; writes.c; proofs.c); what ebb's own work costs (prices.c); hashes of memory (hash.c,
  * tiles.c); names that the program gives to its work (nvtx.c).
  *
  * Threads and locks: ebb_lock() held, but for NVTX's.

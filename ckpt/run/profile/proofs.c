@@ -36,7 +36,7 @@ typedef struct trial {
     bool copy, zero; /* which replays there were */
 } trial_t;
 
-struct ebb_prove {
+struct ebb_proofs {
     ebb_profile_t *profile;
     ebb_tiles_t *tiles;
     trial_t *trial;
@@ -52,7 +52,7 @@ struct ebb_prove {
     ebb_stream_t *stream;  /* that its use is ordered on */
     bool is_short;         /* of memory: it goes after each operation */
 };
-const size_t ebb_part_prove = sizeof(struct ebb_prove);
+const size_t ebb_part_proofs = sizeof(struct ebb_proofs);
 
 /* ---- which operations may be tried ---- */
 
@@ -111,7 +111,7 @@ static ebb_verdict_t qualify(ebb_device_t *dev, const ebb_profile_t *l, uint32_t
                                   : EBB_PROVEN;
 }
 
-void ebb_prove_qualify(ebb_device_t *dev, ebb_profile_t *l)
+void ebb_proofs_qualify(ebb_device_t *dev, ebb_profile_t *l)
 {
     /* Of a function at a time: neighbours in a table, because the driver is asked. */
     CUfunction last[64] = {NULL};
@@ -135,7 +135,7 @@ static bool is_open(const ebb_fact_t *f)
            (f->rounds < ROUNDS || (f->agreed < EBB_LEAST_PROOFS && f->rounds < MOST_ROUNDS));
 }
 
-bool ebb_prove_is_needed(const ebb_profile_t *l)
+bool ebb_proofs_is_needed(const ebb_profile_t *l)
 {
     for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++)
         if (is_open(&l->fact[i]))
@@ -172,17 +172,17 @@ static uint32_t count_results(const ebb_profile_t *l)
     return sum < UINT32_MAX / 2 ? (uint32_t)sum : UINT32_MAX / 2;
 }
 
-bool ebb_prove_begin(ebb_device_t *dev, ebb_profile_t *l, double most_ns)
+bool ebb_proofs_begin(ebb_device_t *dev, ebb_profile_t *l, double most_ns)
 {
-    struct ebb_prove *prove = dev->ebb->run->prove;
-    memset(prove, 0, sizeof *prove);
+    struct ebb_proofs *proofs = dev->ebb->run->proofs;
+    memset(proofs, 0, sizeof *proofs);
     ebb_words_forget(dev->ebb);
-    prove->profile = l;
-    prove->most_ns = most_ns > 0 ? most_ns : 1e18;
-    prove->bytes_per_ns = guess_rate(l->recorded.trace);
-    prove->most_results = count_results(l);
-    prove->tiles = ebb_tiles_new(dev, 1, prove->most_results, 0);
-    return prove->tiles != NULL;
+    proofs->profile = l;
+    proofs->most_ns = most_ns > 0 ? most_ns : 1e18;
+    proofs->bytes_per_ns = guess_rate(l->recorded.trace);
+    proofs->most_results = count_results(l);
+    proofs->tiles = ebb_tiles_new(dev, 1, proofs->most_results, 0);
+    return proofs->tiles != NULL;
 }
 
 /* ---- before ---- */
@@ -190,21 +190,21 @@ bool ebb_prove_begin(ebb_device_t *dev, ebb_profile_t *l, double most_ns)
 /* False: too many. */
 static bool list_subjects(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
 {
-    struct ebb_prove *prove = dev->ebb->run->prove;
-    const ebb_profile_t *l = prove->profile;
+    struct ebb_proofs *proofs = dev->ebb->run->proofs;
+    const ebb_profile_t *l = proofs->profile;
     const ebb_trace_operation_t *o = &l->recorded.trace->operation[i];
-    prove->count = 0;
+    proofs->count = 0;
     for (uint32_t k = 0; k < op->access_count; k++) {
         unsigned at = 0;
-        while (at < prove->count && prove->subject[at].buffer != op->access[k].buffer)
+        while (at < proofs->count && proofs->subject[at].buffer != op->access[k].buffer)
             at++;
         if (at == MOST)
             return false;
-        if (at < prove->count)
+        if (at < proofs->count)
             continue;
         const uint32_t id = l->recorded.trace->access[o->first_access + k].buffer;
         const bool writes = ebb_profile_writes(dev, l, i, id);
-        prove->subject[prove->count++] = (subject_t){
+        proofs->subject[proofs->count++] = (subject_t){
             .id = id, .buffer = op->access[k].buffer, .writes = writes, .direct = !writes && l->arena[id]};
     }
     return true;
@@ -216,14 +216,14 @@ static size_t room_for(size_t bytes)
 }
 
 /* Of the written buffers those that no operation of the step has touched before, a bit each. */
-static uint64_t untouched(struct ebb_prove *prove, uint32_t i)
+static uint64_t untouched(struct ebb_proofs *proofs, uint32_t i)
 {
-    const ebb_profile_t *l = prove->profile;
+    const ebb_profile_t *l = proofs->profile;
     const ebb_trace_operation_t *o = &l->recorded.trace->operation[i];
     uint64_t set = 0;
     unsigned written = 0;
-    for (unsigned s = 0; s < prove->count; s++) {
-        const subject_t *x = &prove->subject[s];
+    for (unsigned s = 0; s < proofs->count; s++) {
+        const subject_t *x = &proofs->subject[s];
         if (x->writes && written < 64 && l->first_use[x->id] >= o->first_access)
             set |= (uint64_t)1 << written;
         written += x->writes;
@@ -235,31 +235,31 @@ static uint64_t untouched(struct ebb_prove *prove, uint32_t i)
  * zeroed that came out the same, and where that would still be too few, another one of what was there. Zeroed are those
  * that may well be replaced, because nothing has touched them before: one that is updated would change what is made from
  * it. Where there are none, all are. */
-static void choose_replays(struct ebb_prove *prove, uint32_t i)
+static void choose_replays(struct ebb_proofs *proofs, uint32_t i)
 {
-    const ebb_fact_t *f = &prove->profile->fact[i];
+    const ebb_fact_t *f = &proofs->profile->fact[i];
     unsigned written = 0;
-    for (unsigned s = 0; s < prove->count; s++)
-        written += prove->subject[s].writes;
-    uint64_t all = written < 64 ? ((uint64_t)1 << written) - 1 : ~(uint64_t)0, fresh = untouched(prove, i);
-    prove->now = (trial_t){.operation = i, .result = prove->results};
-    prove->now.zeroed = f->rounds ? f->zeroed : fresh ? fresh : all;
-    prove->now.zero = written != 0; /* of nothing: another one of what was there */
-    prove->now.copy = !prove->now.zero || !f->rounds || f->agreed + 1 < EBB_LEAST_PROOFS;
+    for (unsigned s = 0; s < proofs->count; s++)
+        written += proofs->subject[s].writes;
+    uint64_t all = written < 64 ? ((uint64_t)1 << written) - 1 : ~(uint64_t)0, fresh = untouched(proofs, i);
+    proofs->now = (trial_t){.operation = i, .result = proofs->results};
+    proofs->now.zeroed = f->rounds ? f->zeroed : fresh ? fresh : all;
+    proofs->now.zero = written != 0; /* of nothing: another one of what was there */
+    proofs->now.copy = !proofs->now.zero || !f->rounds || f->agreed + 1 < EBB_LEAST_PROOFS;
 }
 
-static size_t place_subjects(struct ebb_prove *prove)
+static size_t place_subjects(struct ebb_proofs *proofs)
 {
     size_t at = 0;
-    for (unsigned s = 0; s < prove->count; s++) {
-        subject_t *x = &prove->subject[s];
+    for (unsigned s = 0; s < proofs->count; s++) {
+        subject_t *x = &proofs->subject[s];
         if (x->direct)
             continue;
-        if (!x->writes || prove->now.copy) {
+        if (!x->writes || proofs->now.copy) {
             x->copy = at;
             at += room_for(x->buffer->bytes);
         }
-        if (x->writes && prove->now.zero) {
+        if (x->writes && proofs->now.zero) {
             x->zero = at;
             at += room_for(x->buffer->bytes);
         }
@@ -268,54 +268,54 @@ static size_t place_subjects(struct ebb_prove *prove)
 }
 
 /* Of the replays, with filling and comparing. */
-static double time_needed(struct ebb_prove *prove, uint64_t duration_ns)
+static double time_needed(struct ebb_proofs *proofs, uint64_t duration_ns)
 {
-    const int replays = prove->now.copy + prove->now.zero;
+    const int replays = proofs->now.copy + proofs->now.zero;
     double bytes = 0;
-    for (unsigned s = 0; s < prove->count; s++) {
-        const subject_t *x = &prove->subject[s];
-        const int moved = x->direct ? 0 : x->writes ? 1 + 2 * prove->now.copy + 2 * prove->now.zero : 4;
+    for (unsigned s = 0; s < proofs->count; s++) {
+        const subject_t *x = &proofs->subject[s];
+        const int moved = x->direct ? 0 : x->writes ? 1 + 2 * proofs->now.copy + 2 * proofs->now.zero : 4;
         bytes += moved * (double)x->buffer->bytes;
     }
-    return replays * (double)duration_ns + 2.0 * LAUNCH_NS + bytes / prove->bytes_per_ns;
+    return replays * (double)duration_ns + 2.0 * LAUNCH_NS + bytes / proofs->bytes_per_ns;
 }
 
 static void give_scratch_back(ebb_t *ebb)
 {
-    struct ebb_prove *prove = ebb->run->prove;
-    ebb_scratch_free(prove->scratch, prove->stream);
-    prove->scratch = NULL;
+    struct ebb_proofs *proofs = ebb->run->proofs;
+    ebb_scratch_free(proofs->scratch, proofs->stream);
+    proofs->scratch = NULL;
 }
 
 /* Used in the order of the stream. Another stream gets another. */
 static bool take_scratch(ebb_device_t *dev, size_t bytes, ebb_stream_t *stream)
 {
-    struct ebb_prove *prove = dev->ebb->run->prove;
-    if (prove->scratch && prove->stream == stream && prove->scratch->bytes >= bytes)
+    struct ebb_proofs *proofs = dev->ebb->run->proofs;
+    if (proofs->scratch && proofs->stream == stream && proofs->scratch->bytes >= bytes)
         return true;
     give_scratch_back(dev->ebb);
-    prove->scratch = ebb_scratch_alloc(dev, bytes, stream);
-    prove->stream = stream;
-    return prove->scratch != NULL;
+    proofs->scratch = ebb_scratch_alloc(dev, bytes, stream);
+    proofs->stream = stream;
+    return proofs->scratch != NULL;
 }
 
-bool ebb_prove_relieve(ebb_t *ebb)
+bool ebb_proofs_relieve(ebb_t *ebb)
 {
-    struct ebb_prove *prove = ebb->run->prove;
-    if (!prove->scratch || prove->tried)
+    struct ebb_proofs *proofs = ebb->run->proofs;
+    if (!proofs->scratch || proofs->tried)
         return false;
-    prove->is_short = true;
+    proofs->is_short = true;
     give_scratch_back(ebb);
     return true;
 }
 
-static uint32_t tiles_asked(struct ebb_prove *prove)
+static uint32_t tiles_asked(struct ebb_proofs *proofs)
 {
     uint32_t sum = 0;
-    for (unsigned s = 0; s < prove->count; s++) {
-        const subject_t *x = &prove->subject[s];
+    for (unsigned s = 0; s < proofs->count; s++) {
+        const subject_t *x = &proofs->subject[s];
         uint32_t tiles = ebb_tile_count(x->buffer->bytes);
-        sum += x->direct ? 0 : x->writes ? tiles * (uint32_t)(prove->now.copy + prove->now.zero) : tiles;
+        sum += x->direct ? 0 : x->writes ? tiles * (uint32_t)(proofs->now.copy + proofs->now.zero) : tiles;
     }
     return sum;
 }
@@ -323,20 +323,20 @@ static uint32_t tiles_asked(struct ebb_prove *prove)
 /* The scratch begins as the replays shall find it. */
 static ebb_status_t fill(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    struct ebb_prove *prove = dev->ebb->run->prove;
+    struct ebb_proofs *proofs = dev->ebb->run->proofs;
     ebb_tile_list_t list;
     unsigned written = 0;
-    ebb_tiles_begin(&list, prove->tiles, op->stream, EBB_TILES_MOVE);
-    for (unsigned s = 0; s < prove->count; s++) {
-        subject_t *x = &prove->subject[s];
+    ebb_tiles_begin(&list, proofs->tiles, op->stream, EBB_TILES_MOVE);
+    for (unsigned s = 0; s < proofs->count; s++) {
+        subject_t *x = &proofs->subject[s];
         if (x->direct)
             continue;
-        x->copy += prove->scratch->address;
-        x->zero += prove->scratch->address;
-        if (!x->writes || prove->now.copy)
+        x->copy += proofs->scratch->address;
+        x->zero += proofs->scratch->address;
+        if (!x->writes || proofs->now.copy)
             ebb_tiles_move(dev, &list, x->copy, x->buffer->address, x->buffer->bytes);
-        if (x->writes && prove->now.zero) {
-            bool zeroed = written < 64 && prove->now.zeroed >> written & 1;
+        if (x->writes && proofs->now.zero) {
+            bool zeroed = written < 64 && proofs->now.zeroed >> written & 1;
             ebb_tiles_move(dev, &list, x->zero, zeroed ? 0 : x->buffer->address, x->buffer->bytes);
         }
         written += x->writes;
@@ -344,35 +344,35 @@ static ebb_status_t fill(ebb_device_t *dev, const ebb_operation_t *op)
     return ebb_tiles_end(dev, &list);
 }
 
-void ebb_prove_before(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
+void ebb_proofs_before(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
 {
-    struct ebb_prove *prove = dev->ebb->run->prove;
-    ebb_fact_t *f = &prove->profile->fact[i];
-    const ebb_trace_operation_t *o = &prove->profile->recorded.trace->operation[i];
-    prove->tried = false;
-    if (!is_open(f) || prove->spent_ns >= prove->most_ns || !op->plain)
+    struct ebb_proofs *proofs = dev->ebb->run->proofs;
+    ebb_fact_t *f = &proofs->profile->fact[i];
+    const ebb_trace_operation_t *o = &proofs->profile->recorded.trace->operation[i];
+    proofs->tried = false;
+    if (!is_open(f) || proofs->spent_ns >= proofs->most_ns || !op->plain)
         return;
     if (!list_subjects(dev, i, op) || has_foreign_pointers(dev, op->params, op->param_bytes)) {
-        f->why = prove->count == MOST ? EBB_NO_ROOM : EBB_FOREIGN;
+        f->why = proofs->count == MOST ? EBB_NO_ROOM : EBB_FOREIGN;
         return;
     }
-    choose_replays(prove, i);
-    size_t bytes = place_subjects(prove);
-    double ns = time_needed(prove, o->duration_ns);
-    if (!bytes || prove->results + tiles_asked(prove) > prove->most_results) {
+    choose_replays(proofs, i);
+    size_t bytes = place_subjects(proofs);
+    double ns = time_needed(proofs, o->duration_ns);
+    if (!bytes || proofs->results + tiles_asked(proofs) > proofs->most_results) {
         f->why = EBB_UNTRIED;
         return;
     }
-    if (prove->spent_ns && prove->spent_ns + ns > prove->most_ns)
+    if (proofs->spent_ns && proofs->spent_ns + ns > proofs->most_ns)
         return; /* in the next step */
     if (!take_scratch(dev, bytes, op->stream)) {
         f->why = EBB_NO_ROOM;
         return;
     }
-    prove->tried = true;
-    prove->spent_ns += ns;
+    proofs->tried = true;
+    proofs->spent_ns += ns;
     f->bytes = bytes > f->bytes ? bytes : f->bytes;
-    f->ns = (uint64_t)ns / (prove->now.copy + prove->now.zero);
+    f->ns = (uint64_t)ns / (proofs->now.copy + proofs->now.zero);
     if (fill(dev, op))
         f->why = EBB_REFUSED;
 }
@@ -381,13 +381,13 @@ void ebb_prove_before(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
 
 static ebb_status_t replay(ebb_device_t *dev, const ebb_operation_t *op, bool zero)
 {
-    struct ebb_prove *prove = dev->ebb->run->prove;
+    struct ebb_proofs *proofs = dev->ebb->run->proofs;
     const ebb_issued_t issued = ebb_issued_view(op);
     ebb_pointer_t pointer[EBB_RELAUNCH_POINTERS];
     unsigned count = 0;
     for (uint32_t k = 0; k < op->access_count && count < EBB_RELAUNCH_POINTERS; k++) {
         const ebb_access_t *a = &op->access[k];
-        const subject_t *x = prove->subject;
+        const subject_t *x = proofs->subject;
         while (x->buffer != a->buffer)
             x++;
         if (!x->direct)
@@ -400,56 +400,56 @@ static ebb_status_t replay(ebb_device_t *dev, const ebb_operation_t *op, bool ze
 /* What came out, in the order in which it is read in judge: of each subject, the replays'. */
 static ebb_status_t compare(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    struct ebb_prove *prove = dev->ebb->run->prove;
+    struct ebb_proofs *proofs = dev->ebb->run->proofs;
     ebb_tile_list_t list;
-    ebb_tiles_begin(&list, prove->tiles, op->stream, EBB_TILES_COMPARE);
-    for (unsigned s = 0; s < prove->count; s++) {
-        const subject_t *x = &prove->subject[s];
+    ebb_tiles_begin(&list, proofs->tiles, op->stream, EBB_TILES_COMPARE);
+    for (unsigned s = 0; s < proofs->count; s++) {
+        const subject_t *x = &proofs->subject[s];
         size_t bytes = x->buffer->bytes;
         if (x->direct)
             continue;
-        const bool copy = !x->writes || prove->now.copy, zero = x->writes && prove->now.zero;
+        const bool copy = !x->writes || proofs->now.copy, zero = x->writes && proofs->now.zero;
         ebb_tiles_compare(dev, &list, x->buffer->address, copy ? x->copy : x->zero,
-                          copy && zero ? x->zero : 0, bytes, prove->results);
-        prove->results += ebb_tile_count(bytes) * (uint32_t)(copy + zero);
+                          copy && zero ? x->zero : 0, bytes, proofs->results);
+        proofs->results += ebb_tile_count(bytes) * (uint32_t)(copy + zero);
     }
     return ebb_tiles_end(dev, &list);
 }
 
-void ebb_prove_after(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
+void ebb_proofs_after(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
 {
-    struct ebb_prove *prove = dev->ebb->run->prove;
-    ebb_fact_t *f = &prove->profile->fact[i];
-    if (!prove->tried)
+    struct ebb_proofs *proofs = dev->ebb->run->proofs;
+    ebb_fact_t *f = &proofs->profile->fact[i];
+    if (!proofs->tried)
         return;
-    prove->tried = false;
+    proofs->tried = false;
     if (f->why == EBB_PROVEN &&
-        ((prove->now.copy && replay(dev, op, false)) || (prove->now.zero && replay(dev, op, true))))
+        ((proofs->now.copy && replay(dev, op, false)) || (proofs->now.zero && replay(dev, op, true))))
         f->why = EBB_REFUSED;
     if (f->why == EBB_PROVEN && !compare(dev, op)) {
         trial_t *t =
-            ebb_array_append((void **)&prove->trial, &prove->trial_count, &prove->trial_room, sizeof *t);
+            ebb_array_append((void **)&proofs->trial, &proofs->trial_count, &proofs->trial_room, sizeof *t);
         if (t)
-            *t = prove->now;
+            *t = proofs->now;
     }
-    if (prove->is_short)
+    if (proofs->is_short)
         give_scratch_back(dev->ebb);
 }
 
 /* ---- what came out ---- */
 
-static bool differs(struct ebb_prove *prove, uint32_t *result, uint32_t tiles)
+static bool differs(struct ebb_proofs *proofs, uint32_t *result, uint32_t tiles)
 {
     bool any = false;
     for (uint32_t k = 0; k < tiles; k++)
-        any |= ebb_tiles_result(prove->tiles, (*result)++);
+        any |= ebb_tiles_result(proofs->tiles, (*result)++);
     return any;
 }
 
 static void judge(ebb_device_t *dev, const trial_t *trial)
 {
-    struct ebb_prove *prove = dev->ebb->run->prove;
-    ebb_profile_t *l = prove->profile;
+    struct ebb_proofs *proofs = dev->ebb->run->proofs;
+    ebb_profile_t *l = proofs->profile;
     const ebb_trace_t *t = l->recorded.trace;
     const ebb_trace_operation_t *o = &t->operation[trial->operation];
     ebb_fact_t *f = &l->fact[trial->operation];
@@ -463,8 +463,8 @@ static void judge(ebb_device_t *dev, const trial_t *trial)
         if (!ebb_trace_is_first(t, trial->operation, k) || (!writes && l->arena[b]))
             continue;
         if (!writes || trial->copy)
-            copy_same &= !differs(prove, &result, tiles);
-        if (writes && trial->zero && !differs(prove, &result, tiles))
+            copy_same &= !differs(proofs, &result, tiles);
+        if (writes && trial->zero && !differs(proofs, &result, tiles))
             same |= (uint64_t)1 << (written & 63);
         written += writes;
     }
@@ -484,19 +484,19 @@ static void judge(ebb_device_t *dev, const trial_t *trial)
     f->rounds++;
 }
 
-void ebb_prove_end(ebb_device_t *dev, bool good, ebb_stream_t *stream)
+void ebb_proofs_end(ebb_device_t *dev, bool good, ebb_stream_t *stream)
 {
-    struct ebb_prove *prove = dev->ebb->run->prove;
+    struct ebb_proofs *proofs = dev->ebb->run->proofs;
     if (!good)
         ebb_wait_for_device(dev->ebb);
-    prove->profile->proofs_guessed_ns += prove->spent_ns;
-    bool read = good && !ebb_tiles_read(prove->tiles, stream);
-    for (uint32_t i = 0; read && i < prove->trial_count; i++)
-        judge(dev, &prove->trial[i]);
+    proofs->profile->proofs_guessed_ns += proofs->spent_ns;
+    bool read = good && !ebb_tiles_read(proofs->tiles, stream);
+    for (uint32_t i = 0; read && i < proofs->trial_count; i++)
+        judge(dev, &proofs->trial[i]);
     give_scratch_back(dev->ebb);
-    ebb_tiles_delete(dev, prove->tiles);
-    free(prove->trial);
-    memset(prove, 0, sizeof *prove);
+    ebb_tiles_delete(dev, proofs->tiles);
+    free(proofs->trial);
+    memset(proofs, 0, sizeof *proofs);
 }
 
 /* ---- what is proven ---- */
@@ -550,7 +550,7 @@ bool ebb_select_proofs(ebb_device_t *dev, ebb_profile_t *l)
     if (!ebb_worth_find(t, may_write, &(asked_t){dev, l},
                         evictable > EBB_SMALL_BYTES ? evictable : EBB_SMALL_BYTES + 1, &worth))
         return false;
-    ebb_prove_qualify(dev, l);
+    ebb_proofs_qualify(dev, l);
     choose_replacements(l, worth.need);
     /* A fixed strategy gives up what it says, worth it or not. */
     const bool all =

@@ -1,0 +1,687 @@
+#include "ckpt/run/profile/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc/base/driver.h"
+#include "alloc/base/status.h"
+#include "alloc/base/table.h"
+#include "alloc/device.h"
+#include "ckpt/run/residence/internal.h"
+#include "ckpt/run/state.h"
+#include "ckpt/run/tracker/tracker.h"
+
+enum { LAUNCHES_OF_EACH = 1 }; /* of a kernel, in a second look: all of a step were watched in the first */
+
+/* Tiles of one buffer that an operation touches. */
+typedef struct piece {
+    uint32_t buffer, first, count;
+    uint32_t hash;   /* of its first tile, in the table */
+    uint32_t result; /* of its first tile: changed behind the operation; tiles of `early` follow */
+    uint32_t early;  /* changed before it; NO_RESULT: never asked */
+    uint32_t found;
+    bool assumed; /* not written before: the operation counts as its writer */
+    bool asked_early;
+    bool done_early; /* asked together with the operation in front of it */
+    bool is_ready;   /* hashed together with it */
+} piece_t;
+
+typedef enum tile_state { VIRGIN, STALE, FRESH } tile_state_t;
+
+struct ebb_writes {
+    ebb_profile_t *profile;
+    bool all;
+    ebb_tiles_t *tiles;
+    piece_t *piece;
+    uint32_t piece_count, piece_room;
+    uint32_t *first_piece;          /* [operations + 1] */
+    bool *chosen;                   /* [operations] */
+    bool *seen;                     /* [operations] in this step */
+    uint32_t *hash_at, *rest_at;    /* [buffers] of its first tile; rest: NO_RESULT: no arena */
+    uint32_t *first_use, *last_use; /* [buffers] by watched operations */
+    uint32_t *touched;              /* [buffers] 1 + the operation that touched it last */
+    unsigned char *state;           /* [hashes] tile_state_t */
+    unsigned char *rest;            /* [hashes] its last comparison was issued */
+    uint32_t *hashed_by;            /* [hashes] 1 + operation */
+    uint32_t hashes, results, founds;
+    bool failed;
+    bool interrupted;       /* since the last operation */
+    uint32_t steps_watched; /* in this process: a number for each */
+};
+const size_t ebb_part_writes = sizeof(struct ebb_writes);
+
+static const ebb_trace_t *trace(struct ebb_writes *writes)
+{
+    return writes->profile->recorded.trace;
+}
+
+/* Hashes stay in the table from one operation to the next. */
+static bool is_kept(struct ebb_writes *writes, uint32_t buffer)
+{
+    return (writes->all || writes->profile->wide[buffer]) && !writes->profile->crossed[buffer];
+}
+
+/* ---- what to watch ---- */
+
+static bool has_unknown(ebb_device_t *dev, const ebb_profile_t *l, uint32_t i)
+{
+    const ebb_trace_operation_t *o = &l->recorded.trace->operation[i];
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
+        if (ebb_know_word(dev, l->recorded.function[i], l->recorded.trace->access[k].param_offset) ==
+            EBB_WORD_UNKNOWN)
+            return true;
+    return false;
+}
+
+bool ebb_writes_is_needed(ebb_device_t *dev, const ebb_profile_t *l)
+{
+    for (uint32_t b = 0; b < l->recorded.trace->buffer_count; b++)
+        if (l->wide[b])
+            return true;
+    for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++)
+        if (l->recorded.trace->operation[i].kind == EBB_TRACE_KERNEL && has_unknown(dev, l, i))
+            return true;
+    return false;
+}
+
+/* Launches before this one of the same kernel that are chosen; few are. */
+static void choose(ebb_device_t *dev)
+{
+    struct ebb_writes *writes = dev->ebb->run->writes;
+    const ebb_recording_t *r = &writes->profile->recorded;
+    CUfunction function[256];
+    unsigned chosen[256], count = 0;
+    for (uint32_t i = 0; i < r->trace->operation_count; i++) {
+        if (r->trace->operation[i].kind != EBB_TRACE_KERNEL)
+            continue;
+        if (writes->all || !has_unknown(dev, writes->profile, i)) {
+            writes->chosen[i] = writes->all;
+            continue;
+        }
+        unsigned f = 0;
+        while (f < count && function[f] != r->function[i])
+            f++;
+        if (f == count && count < 256) {
+            function[count] = r->function[i];
+            chosen[count++] = 0;
+        }
+        writes->chosen[i] = f == 256 || chosen[f]++ < LAUNCHES_OF_EACH;
+    }
+}
+
+static int by_tile(const void *a, const void *b)
+{
+    const piece_t *x = a, *y = b;
+    if (x->buffer != y->buffer)
+        return x->buffer < y->buffer ? -1 : 1;
+    return x->first < y->first ? -1 : x->first > y->first;
+}
+
+/* In a second look only unknown words; of buffers with a change that no operation accounts for, the known writers, and
+ * the first operation, at which all is hashed: what others change is seen before a writer. */
+static bool is_asked(ebb_device_t *dev, uint32_t i, uint32_t access)
+{
+    struct ebb_writes *writes = dev->ebb->run->writes;
+    const ebb_profile_t *l = writes->profile;
+    const ebb_trace_access_t *a = &trace(writes)->access[access];
+    if (writes->all)
+        return true;
+    const ebb_word_t word = ebb_know_word(dev, l->recorded.function[i], a->param_offset);
+    return (writes->chosen[i] && word == EBB_WORD_UNKNOWN) ||
+           (l->wide[a->buffer] &&
+            (word == EBB_WORD_WRITES || l->first_use[a->buffer] >= trace(writes)->operation[i].first_access));
+}
+
+/* The pieces of one operation: what its accesses touch, each tile once. */
+static bool add_pieces(ebb_device_t *dev, uint32_t i)
+{
+    struct ebb_writes *writes = dev->ebb->run->writes;
+    const ebb_profile_t *l = writes->profile;
+    const ebb_trace_operation_t *o = &trace(writes)->operation[i];
+    uint32_t begin = writes->piece_count, kept = begin;
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
+        if (o->kind != EBB_TRACE_KERNEL || !is_asked(dev, i, k))
+            continue;
+        piece_t *p =
+            ebb_array_append((void **)&writes->piece, &writes->piece_count, &writes->piece_room, sizeof *p);
+        if (!p)
+            return false;
+        *p = (piece_t){
+            .buffer = trace(writes)->access[k].buffer, .first = l->first_tile[k], .count = l->extent[k]};
+    }
+    if (writes->piece_count > begin)
+        qsort(writes->piece + begin, writes->piece_count - begin, sizeof *writes->piece, by_tile);
+    for (uint32_t k = begin; k < writes->piece_count; k++) {
+        piece_t *last = kept > begin ? &writes->piece[kept - 1] : NULL;
+        const piece_t p = writes->piece[k];
+        if (!last || last->buffer != p.buffer || last->first + last->count < p.first)
+            writes->piece[kept++] = p;
+        else if (p.first + p.count > last->first + last->count)
+            last->count = p.first + p.count - last->first;
+    }
+    writes->piece_count = kept;
+    return true;
+}
+
+/* A known writer of such a buffer may write to its end. */
+static void widen_extents(ebb_device_t *dev)
+{
+    struct ebb_writes *writes = dev->ebb->run->writes;
+    ebb_profile_t *l = writes->profile;
+    for (uint32_t i = 0; i < trace(writes)->operation_count; i++)
+        for (uint32_t n = 0; n < trace(writes)->operation[i].access_count; n++) {
+            uint32_t k = trace(writes)->operation[i].first_access + n, b = trace(writes)->access[k].buffer;
+            if (l->wide[b] && ebb_know_word(dev, l->recorded.function[i],
+                                            trace(writes)->access[k].param_offset) == EBB_WORD_WRITES)
+                l->extent[k] = ebb_tile_count(trace(writes)->buffer[b].bytes) - l->first_tile[k];
+        }
+}
+
+/* Gives every piece its places in table and results. */
+static void number_pieces(struct ebb_writes *writes)
+{
+    const ebb_profile_t *l = writes->profile;
+    for (uint32_t i = 0; i < writes->piece_count; i++) {
+        piece_t *p = &writes->piece[i];
+        const ebb_trace_buffer_t *b = &trace(writes)->buffer[p->buffer];
+        bool own = l->crossed[p->buffer];
+        p->hash = own ? writes->hashes : writes->hash_at[p->buffer] + p->first;
+        writes->hashes += own ? p->count : 0;
+        p->result = writes->results;
+        writes->results += p->count;
+        p->early = EBB_NONE;
+        if (l->arena[p->buffer] && !own && is_kept(writes, p->buffer)) {
+            p->early = writes->results;
+            writes->results += p->count;
+        }
+        p->found = writes->all && b->bytes <= EBB_TILE_BYTES && b->bytes >= 8 ? writes->founds++ : EBB_NONE;
+    }
+}
+
+static void number_buffers(struct ebb_writes *writes)
+{
+    const ebb_trace_t *t = trace(writes);
+    for (uint32_t b = 0; b < t->buffer_count; b++) {
+        writes->first_use[b] = writes->last_use[b] = writes->rest_at[b] = EBB_NONE;
+        writes->hash_at[b] = writes->hashes;
+        writes->hashes += ebb_tile_count(t->buffer[b].bytes);
+    }
+    for (uint32_t i = 0; i < t->operation_count; i++)
+        for (uint32_t p = writes->first_piece[i]; p < writes->first_piece[i + 1]; p++) {
+            uint32_t b = writes->piece[p].buffer;
+            writes->first_use[b] = writes->first_use[b] == EBB_NONE ? i : writes->first_use[b];
+            writes->last_use[b] = i;
+        }
+    for (uint32_t b = 0; b < t->buffer_count; b++)
+        if (writes->profile->arena[b] && is_kept(writes, b) && writes->last_use[b] != EBB_NONE) {
+            writes->rest_at[b] = writes->results;
+            writes->results += ebb_tile_count(t->buffer[b].bytes);
+        }
+}
+
+/* ---- begin and end ---- */
+
+static void clear(ebb_device_t *dev)
+{
+    struct ebb_writes *writes = dev->ebb->run->writes;
+    ebb_tiles_delete(dev, writes->tiles);
+    free(writes->piece);
+    free(writes->first_piece);
+    free(writes->chosen);
+    free(writes->seen);
+    free(writes->hash_at);
+    free(writes->rest_at);
+    free(writes->first_use);
+    free(writes->last_use);
+    free(writes->touched);
+    free(writes->state);
+    free(writes->rest);
+    free(writes->hashed_by);
+    *writes = (struct ebb_writes){.steps_watched = writes->steps_watched};
+}
+
+static bool allocate(struct ebb_writes *writes)
+{
+    size_t n = (size_t)trace(writes)->operation_count + 1, m = (size_t)trace(writes)->buffer_count + 1;
+    writes->first_piece = calloc(n + 1, sizeof *writes->first_piece);
+    writes->chosen = calloc(n, sizeof *writes->chosen);
+    writes->seen = calloc(n, sizeof *writes->seen);
+    writes->hash_at = calloc(m, sizeof *writes->hash_at);
+    writes->rest_at = calloc(m, sizeof *writes->rest_at);
+    writes->first_use = calloc(m, sizeof *writes->first_use);
+    writes->last_use = calloc(m, sizeof *writes->last_use);
+    writes->touched = calloc(m, sizeof *writes->touched);
+    return writes->first_piece && writes->chosen && writes->seen && writes->hash_at && writes->rest_at &&
+           writes->first_use && writes->last_use && writes->touched;
+}
+
+static bool lay_out(ebb_device_t *dev)
+{
+    struct ebb_writes *writes = dev->ebb->run->writes;
+    const ebb_trace_t *t = trace(writes);
+    choose(dev);
+    widen_extents(dev);
+    for (uint32_t i = 0; i < t->operation_count; i++) {
+        writes->first_piece[i] = writes->piece_count;
+        if (!add_pieces(dev, i))
+            return false;
+    }
+    writes->first_piece[t->operation_count] = writes->piece_count;
+    number_buffers(writes);
+    number_pieces(writes);
+    writes->state = calloc((size_t)writes->hashes + 1, 1);
+    writes->rest = calloc((size_t)writes->hashes + 1, 1);
+    writes->hashed_by = calloc((size_t)writes->hashes + 1, sizeof *writes->hashed_by);
+    if (!writes->state || !writes->rest || !writes->hashed_by)
+        return false;
+    for (uint32_t b = 0; b < t->buffer_count; b++)
+        if (t->buffer[b].born == EBB_NONE)
+            memset(writes->state + writes->hash_at[b], STALE, ebb_tile_count(t->buffer[b].bytes));
+    return true;
+}
+
+bool ebb_writes_begin(ebb_device_t *dev, ebb_profile_t *l, bool all)
+{
+    struct ebb_writes *writes = dev->ebb->run->writes;
+    writes->profile = l;
+    writes->all = all;
+    if (allocate(writes) && lay_out(dev) &&
+        (writes->tiles = ebb_tiles_new(dev, writes->hashes, writes->results, writes->founds))) {
+        writes->steps_watched++;
+        return true;
+    }
+    clear(dev);
+    return false;
+}
+
+/* ---- around an operation ---- */
+
+static size_t bytes_of(const piece_t *p, const ebb_buffer_t *b)
+{
+    size_t from = (size_t)p->first * EBB_TILE_BYTES, bytes = (size_t)p->count * EBB_TILE_BYTES;
+    return from + bytes < b->bytes ? bytes : b->bytes - from;
+}
+
+static tile_state_t state_of(struct ebb_writes *writes, const piece_t *p)
+{
+    tile_state_t least = FRESH, most = VIRGIN;
+    for (uint32_t k = 0; k < p->count; k++) {
+        tile_state_t s = (tile_state_t)writes->state[writes->hash_at[p->buffer] + p->first + k];
+        least = s < least ? s : least;
+        most = s > most ? s : most;
+    }
+    /* Partly untouched: what was there must be hashed. */
+    return least == VIRGIN && most != VIRGIN ? STALE : least;
+}
+
+/* Whether another operation has touched the buffer since its tiles were hashed. */
+static bool is_touched_since(struct ebb_writes *writes, const piece_t *p)
+{
+    for (uint32_t k = 0; k < p->count; k++)
+        if (writes->hashed_by[writes->hash_at[p->buffer] + p->first + k] < writes->touched[p->buffer])
+            return true;
+    return false;
+}
+
+static void set_fresh(struct ebb_writes *writes, const piece_t *p, uint32_t operation)
+{
+    for (uint32_t k = 0; k < p->count && !writes->profile->crossed[p->buffer]; k++) {
+        writes->state[writes->hash_at[p->buffer] + p->first + k] = FRESH;
+        writes->hashed_by[writes->hash_at[p->buffer] + p->first + k] = operation + 1;
+    }
+}
+
+static void hash_piece(ebb_device_t *dev, ebb_tile_list_t *list, const piece_t *p, uint32_t result,
+                       uint32_t found)
+{
+    const ebb_buffer_t *b = ebb_match_buffer(dev->ebb, p->buffer);
+    if (b)
+        ebb_tiles_hash(dev, list, b->address + (size_t)p->first * EBB_TILE_BYTES, bytes_of(p, b), p->hash,
+                       result, p->first ? EBB_NONE : found);
+}
+
+/* Whether it must be compared before its operation. */
+static bool is_early(struct ebb_writes *writes, const piece_t *p)
+{
+    return p->early != EBB_NONE && state_of(writes, p) == FRESH && is_touched_since(writes, p);
+}
+
+/* On the device, and no copy to it under way. */
+static bool is_recoverable(const ebb_buffer_t *b)
+{
+    const ebb_residence_t *r = b->residence;
+    return ebb_is_resident(b) && (!r || ebb_mark_reached(r->ready));
+}
+
+/* How many of the piece's tiles the operation has, too. */
+static uint32_t tiles_shared(struct ebb_writes *writes, const piece_t *p, uint32_t i)
+{
+    uint32_t shared = 0;
+    for (uint32_t n = writes->first_piece[i]; n < writes->first_piece[i + 1]; n++) {
+        const piece_t *x = &writes->piece[n];
+        uint32_t first = x->first > p->first ? x->first : p->first;
+        uint32_t end = x->first + x->count < p->first + p->count ? x->first + x->count : p->first + p->count;
+        shared += x->buffer == p->buffer && first < end ? end - first : 0;
+    }
+    return shared;
+}
+
+/* Runs of tiles in a state, of the whole buffer, but for tiles with this `hashed_by`: hashed, and compared if `rest`. */
+static void hash_whole(ebb_tile_list_t *list, const ebb_buffer_t *b, uint32_t id, tile_state_t state,
+                       bool rest, uint32_t but_by)
+{
+    ebb_device_t *dev = b->range->device;
+    struct ebb_writes *writes = dev->ebb->run->writes;
+    uint32_t count = ebb_tile_count(b->bytes), at = writes->hash_at[id];
+    for (uint32_t k = 0, n; k < count; k += n) {
+        const bool own = writes->hashed_by[at + k] == but_by;
+        for (n = 1; k + n < count && writes->state[at + k + n] == writes->state[at + k] &&
+                    (writes->hashed_by[at + k + n] == but_by) == own;
+             n++)
+            ;
+        if (writes->state[at + k] != state || own)
+            continue;
+        const piece_t p = {.buffer = id, .first = k, .count = n};
+        ebb_tiles_hash(dev, list, b->address + (size_t)k * EBB_TILE_BYTES, bytes_of(&p, b), at + k,
+                       rest ? writes->rest_at[id] + k : EBB_NONE, EBB_NONE);
+        if (rest)
+            memset(writes->rest + at + k, 1, n);
+    }
+}
+
+/* What is left of a large shared buffer is hashed once, when it is used first. */
+static bool is_first_of_whole(struct ebb_writes *writes, const piece_t *p, uint32_t i)
+{
+    return writes->rest_at[p->buffer] != EBB_NONE && writes->first_use[p->buffer] == i &&
+           (p == &writes->piece[writes->first_piece[i]] || p[-1].buffer != p->buffer);
+}
+
+/* `hashed_by`: 1 + the operation behind which it happens. */
+static void hash_first(ebb_tile_list_t *list, const ebb_buffer_t *b, uint32_t id, uint32_t hashed_by)
+{
+    ebb_t *ebb = b->range->device->ebb;
+    struct ebb_writes *writes = ebb->run->writes;
+    const uint32_t at = writes->hash_at[id];
+    hash_whole(list, b, id, STALE, false, EBB_NONE);
+    for (uint32_t n = 0; n < ebb_tile_count(b->bytes); n++)
+        if (writes->state[at + n] == STALE) {
+            writes->state[at + n] = FRESH;
+            writes->hashed_by[at + n] = hashed_by;
+        }
+}
+
+/* What the next operation on the stream asks for before it may be asked now, in the same launch: nothing is in between.
+ * Not where a tile would be hashed twice in it. */
+static void ask_for_next(ebb_device_t *dev, ebb_tile_list_t *list, uint32_t i)
+{
+    struct ebb_writes *writes = dev->ebb->run->writes;
+    uint32_t next = ebb_match_next(dev->ebb, i);
+    if (next == EBB_NONE)
+        return;
+    for (uint32_t k = writes->first_piece[next]; k < writes->first_piece[next + 1]; k++) {
+        piece_t *p = &writes->piece[k];
+        const ebb_buffer_t *b = ebb_match_buffer(dev->ebb, p->buffer);
+        const uint32_t shared = tiles_shared(writes, p, i);
+        if (!b || !is_recoverable(b) || writes->profile->crossed[p->buffer])
+            continue;
+        if (is_first_of_whole(writes, p, next)) {
+            hash_first(list, b, p->buffer, i + 1);
+            p->is_ready = true;
+        }
+        if (!shared && is_early(writes, p)) {
+            hash_piece(dev, list, p, p->early, EBB_NONE);
+            p->done_early = true;
+        } else if (is_kept(writes, p->buffer) && !shared && state_of(writes, p) == STALE) {
+            hash_piece(dev, list, p, EBB_NONE, EBB_NONE);
+            set_fresh(writes, p, i);
+            p->is_ready = true;
+        } else if (!is_kept(writes, p->buffer) && (!shared || shared == p->count)) {
+            if (!shared)
+                hash_piece(dev, list, p, EBB_NONE, EBB_NONE);
+            p->is_ready = true;
+        }
+    }
+}
+
+/* They are used until here, and are none of this operation's. */
+static void touch_next(ebb_t *ebb, uint32_t i, ebb_stream_t *stream)
+{
+    struct ebb_writes *writes = ebb->run->writes;
+    uint32_t next = ebb_match_next(ebb, i);
+    for (uint32_t k = next == EBB_NONE ? 0 : writes->first_piece[next];
+         next != EBB_NONE && k < writes->first_piece[next + 1]; k++)
+        if ((writes->piece[k].done_early || writes->piece[k].is_ready) &&
+            ebb_match_buffer(ebb, writes->piece[k].buffer))
+            ebb_buffer_touch(ebb_match_buffer(ebb, writes->piece[k].buffer), ebb_mark_here(stream));
+}
+
+/* What something else has touched meanwhile must be hashed again. */
+static void note_strays(ebb_t *ebb, uint32_t i)
+{
+    struct ebb_writes *writes = ebb->run->writes;
+    for (uint32_t k = writes->first_piece[i]; k < writes->first_piece[i + 1]; k++) {
+        piece_t *p = &writes->piece[k];
+        const uint32_t at = writes->hash_at[p->buffer],
+                       tiles = ebb_tile_count(trace(writes)->buffer[p->buffer].bytes);
+        if (!ebb_match_take_strayed(ebb, p->buffer))
+            continue;
+        memset(writes->state + at, STALE, tiles);
+        for (uint32_t n = k; n < writes->first_piece[i + 1]; n++)
+            if (writes->piece[n].buffer == p->buffer)
+                writes->piece[n].done_early = false;
+    }
+}
+
+void ebb_writes_before(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
+{
+    struct ebb_writes *writes = dev->ebb->run->writes;
+    ebb_tile_list_t list;
+    writes->seen[i] = true;
+    note_strays(dev->ebb, i);
+    if (writes->failed || writes->first_piece[i] == writes->first_piece[i + 1])
+        return;
+    ebb_tiles_begin(&list, writes->tiles, op->stream, EBB_TILES_HASH);
+    for (uint32_t k = writes->first_piece[i]; k < writes->first_piece[i + 1]; k++) {
+        piece_t *p = &writes->piece[k];
+        const ebb_buffer_t *b = ebb_match_buffer(dev->ebb, p->buffer);
+        if (writes->interrupted)
+            p->is_ready = p->done_early = false;
+        if (b && is_first_of_whole(writes, p, i))
+            hash_first(&list, b, p->buffer, i);
+        tile_state_t state = is_kept(writes, p->buffer) ? state_of(writes, p) : STALE;
+        p->assumed = state == VIRGIN;
+        if (state == STALE && !p->is_ready)
+            hash_piece(dev, &list, p, EBB_NONE, EBB_NONE);
+        p->asked_early = p->done_early || is_early(writes, p);
+        if (p->asked_early && !p->done_early)
+            hash_piece(dev, &list, p, p->early, EBB_NONE);
+    }
+    writes->failed = ebb_tiles_end(dev, &list) != 0;
+}
+
+/* Copies and memsets write what they say, other operations anything. */
+static void note_unwatched(struct ebb_writes *writes, uint32_t i)
+{
+    const ebb_trace_operation_t *o = &trace(writes)->operation[i];
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
+        const ebb_trace_access_t *a = &trace(writes)->access[k];
+        bool whole = o->kind == EBB_TRACE_OTHER;
+        uint32_t first = whole ? 0 : a->first_tile;
+        uint32_t count = whole ? ebb_tile_count(trace(writes)->buffer[a->buffer].bytes) : a->tile_count;
+        memset(writes->state + writes->hash_at[a->buffer] + first, STALE, count);
+    }
+}
+
+void ebb_writes_interrupt(ebb_t *ebb)
+{
+    struct ebb_writes *writes = ebb->run->writes;
+    writes->interrupted = true;
+}
+
+static void note_touched(struct ebb_writes *writes, uint32_t i)
+{
+    const ebb_trace_operation_t *o = &trace(writes)->operation[i];
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
+        writes->touched[trace(writes)->access[k].buffer] = i + 1;
+}
+
+void ebb_writes_after(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
+{
+    struct ebb_writes *writes = dev->ebb->run->writes;
+    ebb_tile_list_t list;
+    if (trace(writes)->operation[i].kind != EBB_TRACE_KERNEL)
+        note_unwatched(writes, i);
+    note_touched(writes, i);
+    writes->interrupted = false;
+    if (writes->failed || writes->first_piece[i] == writes->first_piece[i + 1])
+        return;
+    ebb_tiles_begin(&list, writes->tiles, op->stream, EBB_TILES_HASH);
+    for (uint32_t k = writes->first_piece[i]; k < writes->first_piece[i + 1]; k++) {
+        const piece_t *p = &writes->piece[k];
+        hash_piece(dev, &list, p, p->assumed ? EBB_NONE : p->result, p->found);
+        set_fresh(writes, p, i);
+    }
+    for (uint32_t k = writes->first_piece[i]; k < writes->first_piece[i + 1]; k++) {
+        const piece_t *p = &writes->piece[k];
+        const ebb_buffer_t *b = ebb_match_buffer(dev->ebb, p->buffer);
+        if (b && writes->rest_at[p->buffer] != EBB_NONE && writes->last_use[p->buffer] == i &&
+            (k == writes->first_piece[i] || p[-1].buffer != p->buffer))
+            hash_whole(&list, b, p->buffer, FRESH, true, i + 1);
+    }
+    ask_for_next(dev, &list, i);
+    writes->failed = ebb_tiles_end(dev, &list) != 0;
+    touch_next(dev->ebb, i, op->stream);
+}
+
+/* ---- what came out ---- */
+
+static void widen(ebb_trace_access_t *a, uint32_t first, uint32_t count)
+{
+    uint32_t end = first + count;
+    if (a->tile_count) {
+        end = a->first_tile + a->tile_count > end ? a->first_tile + a->tile_count : end;
+        first = a->first_tile < first ? a->first_tile : first;
+    }
+    a->first_tile = first;
+    a->tile_count = end - first;
+}
+
+/* An operation's accesses to a tile are its writers. */
+static void blame(ebb_device_t *dev, uint32_t i, const piece_t *p, uint32_t tile)
+{
+    struct ebb_writes *writes = dev->ebb->run->writes;
+    const ebb_profile_t *l = writes->profile;
+    const ebb_trace_operation_t *o = &trace(writes)->operation[i];
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
+        ebb_trace_access_t *a = &l->recorded.trace->access[k];
+        if (a->buffer != p->buffer || tile < l->first_tile[k] || tile >= l->first_tile[k] + l->extent[k])
+            continue;
+        ebb_know_write(dev, l->recorded.function[i], a->param_offset);
+        widen(a, tile, 1);
+    }
+}
+
+/* A change that no operation accounts for. The first time, known writers of the buffer are taken to write beyond the
+ * next pointer, and watched so; else any operation that touches it may have made it, anywhere. */
+static void mark_all_as_writers(ebb_device_t *dev, uint32_t buffer)
+{
+    struct ebb_writes *writes = dev->ebb->run->writes;
+    ebb_profile_t *l = writes->profile;
+    if (writes->all) {
+        l->wide[buffer] = true;
+        return;
+    }
+    for (uint32_t i = 0; i < trace(writes)->operation_count; i++)
+        for (uint32_t k = 0; k < trace(writes)->operation[i].access_count; k++) {
+            ebb_trace_access_t *a = &l->recorded.trace->access[trace(writes)->operation[i].first_access + k];
+            if (a->buffer != buffer || trace(writes)->operation[i].kind != EBB_TRACE_KERNEL)
+                continue;
+            ebb_know_write(dev, l->recorded.function[i], a->param_offset);
+            widen(a, 0, ebb_tile_count(trace(writes)->buffer[buffer].bytes));
+        }
+}
+
+static void judge_pointers(ebb_device_t *dev, uint32_t i, const piece_t *p)
+{
+    struct ebb_writes *writes = dev->ebb->run->writes;
+    const uint64_t *found =
+        p->first || p->found == EBB_NONE ? NULL : ebb_tiles_found(writes->tiles, p->found);
+    unsigned type;
+    if (!found)
+        return;
+    const ebb_buffer_t *inside = found[0] ? ebb_buffer_at(dev->ebb, found[0]) : NULL;
+    bool outside =
+        found[1] && !ebb_driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, found[1]);
+    /* What the host has copied there is pinned. */
+    writes->profile->recorded.hidden |= inside && ebb_buffer_is_large(inside) && !inside->pinned;
+    if (inside || outside)
+        writes->profile->fact[i].why = EBB_TABLE;
+}
+
+static void judge_words(ebb_device_t *dev, uint32_t i)
+{
+    struct ebb_writes *writes = dev->ebb->run->writes;
+    const ebb_profile_t *l = writes->profile;
+    const ebb_trace_operation_t *o = &trace(writes)->operation[i];
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
+        const ebb_trace_access_t *a = &trace(writes)->access[k];
+        bool changed = false, watched = false;
+        for (uint32_t p = writes->first_piece[i]; p < writes->first_piece[i + 1]; p++) {
+            const piece_t *x = &writes->piece[p];
+            watched |= x->buffer == a->buffer;
+            for (uint32_t n = 0; x->buffer == a->buffer && n < x->count; n++)
+                changed |= x->first + n >= l->first_tile[k] &&
+                           x->first + n < l->first_tile[k] + l->extent[k] &&
+                           (x->assumed || ebb_tiles_result(writes->tiles, x->result + n));
+        }
+        if (watched && !changed)
+            ebb_know_unchanged(dev, l->recorded.function[i], a->param_offset, writes->steps_watched);
+    }
+}
+
+static void judge_operation(ebb_device_t *dev, uint32_t i)
+{
+    struct ebb_writes *writes = dev->ebb->run->writes;
+    for (uint32_t k = writes->first_piece[i]; k < writes->first_piece[i + 1]; k++) {
+        const piece_t *p = &writes->piece[k];
+        bool early = false;
+        for (uint32_t n = 0; n < p->count; n++) {
+            if (p->assumed || ebb_tiles_result(writes->tiles, p->result + n))
+                blame(dev, i, p, p->first + n);
+            early |= p->asked_early && ebb_tiles_result(writes->tiles, p->early + n);
+        }
+        if (early)
+            mark_all_as_writers(dev, p->buffer);
+        judge_pointers(dev, i, p);
+    }
+    judge_words(dev, i);
+}
+
+static void judge_rest(ebb_device_t *dev, uint32_t b)
+{
+    struct ebb_writes *writes = dev->ebb->run->writes;
+    uint32_t count = ebb_tile_count(trace(writes)->buffer[b].bytes);
+    bool changed = false;
+    for (uint32_t n = 0; writes->rest_at[b] != EBB_NONE && n < count; n++)
+        changed |=
+            writes->rest[writes->hash_at[b] + n] && ebb_tiles_result(writes->tiles, writes->rest_at[b] + n);
+    if (changed)
+        mark_all_as_writers(dev, b);
+}
+
+void ebb_writes_end(ebb_device_t *dev, bool good, ebb_stream_t *stream)
+{
+    struct ebb_writes *writes = dev->ebb->run->writes;
+    if (good && !writes->failed && !ebb_tiles_read(writes->tiles, stream)) {
+        for (uint32_t i = 0; i < trace(writes)->operation_count; i++)
+            if (writes->seen[i])
+                judge_operation(dev, i);
+        for (uint32_t b = 0; b < trace(writes)->buffer_count; b++)
+            judge_rest(dev, b);
+    } else {
+        if (good)
+            ebb_log(EBB_WARN, "what a step writes could not be watched: %s", ebb_last_failure());
+        ebb_stale_hint(dev->ebb, ebb_wait_for_device(dev->ebb));
+    }
+    clear(dev);
+}
