@@ -1,4 +1,4 @@
-/* internal.h: what learn.c, times.c, writes.c and proofs.c share. */
+/* internal.h: what the files of the passes share. */
 #ifndef EBB_RUN_PROFILE_INTERNAL_H
 #define EBB_RUN_PROFILE_INTERNAL_H
 
@@ -94,10 +94,7 @@ struct ebb_profile {
     double proofs_guessed_ns, proofs_ns; /* of the device for proofs: as was thought, as it came */
 };
 
-static inline bool ebb_is_watched_kind(const ebb_trace_operation_t *o)
-{
-    return o->kind == EBB_TRACE_KERNEL;
-}
+/* ---- what is found about operations (facts.c) ---- */
 
 /* Of a kernel's access, by what is known of the word. */
 bool ebb_profile_may_write(ebb_device_t *dev, const ebb_profile_t *profile, uint32_t operation,
@@ -105,6 +102,62 @@ bool ebb_profile_may_write(ebb_device_t *dev, const ebb_profile_t *profile, uint
 
 /* Whether an operation may write the buffer, by any of its accesses. */
 bool ebb_profile_writes(ebb_device_t *dev, const ebb_profile_t *profile, uint32_t operation, uint32_t buffer);
+
+/* Chooses what is proven. False: no memory. */
+bool ebb_facts_select(ebb_device_t *dev, ebb_profile_t *profile);
+/* More replays are wanted of it. */
+bool ebb_fact_is_open(const ebb_fact_t *fact);
+/* The trace says what is known by now. */
+void ebb_facts_conclude(ebb_device_t *dev, ebb_profile_t *profile);
+
+/* ---- what of its buffers an operation reaches (pieces.c) ---- */
+
+/* Tiles of one buffer that an operation touches. */
+typedef struct piece {
+    uint32_t buffer, first, count;
+    uint32_t hash;   /* of its first tile, in the table */
+    uint32_t result; /* of its first tile: changed behind the operation; tiles of `early` follow */
+    uint32_t early;  /* changed before it; EBB_NONE: never asked */
+    uint32_t found;
+    bool assumed; /* not written before: the operation counts as its writer */
+    bool asked_early;
+    bool done_early; /* asked together with the operation in front of it */
+    bool is_ready;   /* hashed together with it */
+} piece_t;
+
+typedef enum tile_state { VIRGIN, STALE, FRESH } tile_state_t;
+
+struct ebb_writes {
+    ebb_profile_t *profile;
+    bool all;
+    ebb_tiles_t *tiles;
+    piece_t *piece;
+    uint32_t piece_count, piece_room;
+    uint32_t *first_piece;          /* [operations + 1] */
+    bool *chosen;                   /* [operations] */
+    bool *seen;                     /* [operations] in this step */
+    uint32_t *hash_at, *rest_at;    /* [buffers] of its first tile; rest: EBB_NONE: no arena */
+    uint32_t *first_use, *last_use; /* [buffers] by watched operations */
+    uint32_t *touched;              /* [buffers] 1 + the operation that touched it last */
+    unsigned char *state;           /* [hashes] tile_state_t */
+    unsigned char *rest;            /* [hashes] its last comparison was issued */
+    uint32_t *hashed_by;            /* [hashes] 1 + operation */
+    uint32_t hashes, results, founds;
+    bool failed;
+    bool interrupted;       /* since the last operation */
+    uint32_t steps_watched; /* in this process: a number for each */
+};
+
+/* Hashes stay in the table from one operation to the next. */
+static inline bool ebb_piece_is_kept(const struct ebb_writes *writes, uint32_t buffer)
+{
+    return (writes->all || writes->profile->wide[buffer]) && !writes->profile->crossed[buffer];
+}
+
+/* The shape of a step that has been recorded: the profile's arrays. False: no memory. */
+bool ebb_pieces_measure(ebb_profile_t *profile);
+/* Which pieces the pass that begins watches, and their places in table and results. False: no memory. */
+bool ebb_pieces_lay_out(ebb_device_t *dev);
 
 /* times.c */
 bool ebb_times_begin(ebb_device_t *dev, ebb_profile_t *profile);
@@ -120,9 +173,6 @@ void ebb_writes_interrupt(ebb_t *ebb); /* by an operation that is not known */
 void ebb_writes_end(ebb_device_t *dev, bool good, ebb_stream_t *stream); /* waits */
 bool ebb_writes_is_needed(ebb_device_t *dev, const ebb_profile_t *profile);
 
-/* Chooses what is proven. False: no memory. */
-bool ebb_select_proofs(ebb_device_t *dev, ebb_profile_t *profile);
-
 /* proofs.c */
 bool ebb_proofs_begin(ebb_device_t *dev, ebb_profile_t *profile, double most_ns);
 void ebb_proofs_before(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
@@ -131,7 +181,5 @@ void ebb_proofs_end(ebb_device_t *dev, bool good, ebb_stream_t *stream); /* wait
 /* Memory is short: gives back what is not in use just now. False: nothing. */
 bool ebb_proofs_relieve(ebb_t *ebb);
 bool ebb_proofs_is_needed(const ebb_profile_t *profile);
-/* Says of every operation why it may not be replayed, or PROVEN if its replays agree. */
-void ebb_proofs_qualify(ebb_device_t *dev, ebb_profile_t *profile);
 
 #endif

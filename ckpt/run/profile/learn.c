@@ -72,121 +72,6 @@ ebb_recording_t *ebb_profile_recording(ebb_profile_t *l)
     return &l->recorded;
 }
 
-bool ebb_profile_may_write(ebb_device_t *dev, const ebb_profile_t *l, uint32_t operation, uint32_t access)
-{
-    const ebb_trace_access_t *a = &l->recorded.trace->access[access];
-    return l->recorded.trace->operation[operation].kind == EBB_TRACE_KERNEL
-               ? ebb_know_word(dev, l->recorded.function[operation], a->param_offset) != EBB_WORD_READS
-               : a->mode != EBB_READS;
-}
-
-bool ebb_profile_writes(ebb_device_t *dev, const ebb_profile_t *l, uint32_t operation, uint32_t buffer)
-{
-    const ebb_trace_operation_t *o = &l->recorded.trace->operation[operation];
-    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
-        if (l->recorded.trace->access[k].buffer == buffer && ebb_profile_may_write(dev, l, operation, k))
-            return true;
-    return false;
-}
-
-/* ---- the shape of a recorded step ---- */
-
-/* Of each buffer, the offsets at which pointers into it were seen: an operation is watched up to the next one. */
-typedef struct pointer {
-    uint32_t buffer;
-    uint64_t offset;
-    uint32_t access;
-} pointer_t;
-
-static int by_place(const void *a, const void *b)
-{
-    const pointer_t *x = a, *y = b;
-    if (x->buffer != y->buffer)
-        return x->buffer < y->buffer ? -1 : 1;
-    return x->offset < y->offset ? -1 : x->offset > y->offset;
-}
-
-static void measure_extents(ebb_profile_t *l, pointer_t *p, uint32_t count)
-{
-    qsort(p, count, sizeof *p, by_place);
-    for (uint32_t i = 0; i < count; i++) {
-        const ebb_trace_buffer_t *b = &l->recorded.trace->buffer[p[i].buffer];
-        uint32_t next = i + 1;
-        while (next < count && p[next].buffer == p[i].buffer && p[next].offset == p[i].offset)
-            next++;
-        bool last = next == count || p[next].buffer != p[i].buffer;
-        uint64_t end = last ? b->bytes : p[next].offset;
-        uint32_t tiles = ebb_tile_count(b->bytes), first = (uint32_t)(p[i].offset / EBB_TILE_BYTES);
-        first = first < tiles ? first : tiles - 1; /* one past the end */
-        uint32_t until = ebb_tile_count(end);
-        l->arena[p[i].buffer] |= !last;
-        for (; i < next; i++) {
-            l->first_tile[p[i].access] = first;
-            l->extent[p[i].access] = until > first ? until - first : 1;
-        }
-        i--;
-    }
-}
-
-/* The first operation that touches a fresh buffer may fill all of it: only its own pointers say how far it goes, not later
- * ones. */
-static void reach_of_first(ebb_profile_t *l, uint32_t buffer)
-{
-    const ebb_trace_t *t = l->recorded.trace;
-    const uint32_t tiles = ebb_tile_count(t->buffer[buffer].bytes);
-    uint32_t k = l->first_use[buffer], i = 0;
-    while (t->operation[i].first_access + t->operation[i].access_count <= k)
-        i++;
-    const uint32_t end = t->operation[i].first_access + t->operation[i].access_count;
-    for (; k < end; k++) {
-        uint32_t until = tiles;
-        for (uint32_t n = t->operation[i].first_access; n < end; n++)
-            if (t->access[n].buffer == buffer && l->first_tile[n] > l->first_tile[k] &&
-                l->first_tile[n] < until)
-                until = l->first_tile[n];
-        if (t->access[k].buffer == buffer)
-            l->extent[k] = until - l->first_tile[k];
-    }
-}
-
-static bool measure(ebb_profile_t *l)
-{
-    const ebb_trace_t *t = l->recorded.trace;
-    uint32_t *stream = calloc((size_t)t->buffer_count + 1, sizeof *stream);
-    pointer_t *p = calloc((size_t)t->access_count + 1, sizeof *p);
-    l->fact = calloc((size_t)t->operation_count + 1, sizeof *l->fact);
-    l->extent = calloc((size_t)t->access_count + 1, sizeof *l->extent);
-    l->first_tile = calloc((size_t)t->access_count + 1, sizeof *l->first_tile);
-    l->arena = calloc((size_t)t->buffer_count + 1, sizeof *l->arena);
-    l->first_use = calloc((size_t)t->buffer_count + 1, sizeof *l->first_use);
-    l->wide = calloc((size_t)t->buffer_count + 1, sizeof *l->wide);
-    l->crossed = calloc((size_t)t->buffer_count + 1, sizeof *l->crossed);
-    l->left = calloc((size_t)t->buffer_count + 1, sizeof *l->left);
-    bool good = stream && p && l->left && l->fact && l->extent && l->first_tile && l->arena && l->crossed &&
-                l->wide && l->first_use;
-    for (uint32_t i = 0; good && i < t->operation_count; i++) {
-        const ebb_trace_operation_t *o = &t->operation[i];
-        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
-            const ebb_trace_access_t *a = &t->access[k];
-            p[k] = (pointer_t){a->buffer, a->offset_bytes, k};
-            if (!stream[a->buffer])
-                l->first_use[a->buffer] = k;
-            l->crossed[a->buffer] |= stream[a->buffer] && stream[a->buffer] != o->stream + 1;
-            stream[a->buffer] = o->stream + 1;
-        }
-    }
-    for (uint32_t i = 0; good && i < t->buffer_count; i++)
-        l->left[i] = t->buffer[i].dies == EBB_NONE ? l->recorded.generation[i] : 0;
-    if (good)
-        measure_extents(l, p, t->access_count);
-    for (uint32_t i = 0; good && i < t->buffer_count; i++)
-        if (l->arena[i] && t->buffer[i].born != EBB_NONE)
-            reach_of_first(l, i);
-    free(stream);
-    free(p);
-    return good;
-}
-
 /* ---- one profiling pass ---- */
 
 bool ebb_learn_running(ebb_t *ebb)
@@ -407,56 +292,6 @@ void ebb_learn_freed(ebb_buffer_t *buffer, ebb_stream_t *stream)
 
 /* ---- what it has taught ---- */
 
-/* Distinct buffers that an operation may write. */
-static unsigned count_written(ebb_device_t *dev, const ebb_profile_t *l, uint32_t i)
-{
-    const ebb_trace_t *t = l->recorded.trace;
-    const ebb_trace_operation_t *o = &t->operation[i];
-    unsigned written = 0;
-    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
-        written += ebb_trace_is_first(t, i, k) && ebb_profile_writes(dev, l, i, t->access[k].buffer);
-    return written;
-}
-
-/* The trace says what is known by now. */
-static void conclude(ebb_device_t *dev, ebb_profile_t *l)
-{
-    ebb_trace_t *t = l->recorded.trace;
-    l->recorded.concluded = true;
-    ebb_proofs_qualify(dev, l);
-    for (uint32_t i = 0; i < t->operation_count; i++) {
-        ebb_trace_operation_t *o = &t->operation[i];
-        const ebb_fact_t *f = &l->fact[i];
-        if (o->kind != EBB_TRACE_KERNEL)
-            continue;
-        bool proven = f->why == EBB_PROVEN && !f->refuted && f->rounds >= 2 &&
-                      f->agreed >= EBB_LEAST_PROOFS && count_written(dev, l, i) == f->written;
-        o->proofs = proven ? f->agreed : 0;
-        o->verdict = f->refuted             ? EBB_DIFFERS
-                     : f->why != EBB_PROVEN ? f->why
-                     : proven               ? EBB_PROVEN
-                                            : EBB_UNTRIED;
-        o->proof_bytes = f->bytes;
-        o->proof_ns = f->ns;
-        unsigned written = 0;
-        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
-            if (!ebb_trace_is_first(t, i, k))
-                continue;
-            const bool writes = ebb_profile_writes(dev, l, i, t->access[k].buffer);
-            ebb_mode_t mode = !writes                                              ? EBB_READS
-                              : proven && written < 64 && f->zeroed >> written & 1 ? EBB_REPLACES
-                                                                                   : EBB_UPDATES;
-            written += writes;
-            for (uint32_t m = k; m < o->first_access + o->access_count; m++)
-                if (t->access[m].buffer == t->access[k].buffer) {
-                    t->access[m].mode = mode;
-                    if (!ebb_profile_may_write(dev, l, i, m))
-                        t->access[m].first_tile = t->access[m].tile_count = 0;
-                }
-        }
-    }
-}
-
 /* What comes after this profiling pass. */
 static bool next_stage(ebb_device_t *dev, ebb_profile_t *l)
 {
@@ -468,7 +303,7 @@ static bool next_stage(ebb_device_t *dev, ebb_profile_t *l)
         l->stage = EBB_STAGE_PROVE;
     if (l->stage != EBB_STAGE_PROVE)
         return true;
-    if (!ebb_select_proofs(dev, l))
+    if (!ebb_facts_select(dev, l))
         return false;
     if (l->given - l->earlier >= MOST_STEPS || !ebb_proofs_is_needed(l))
         l->stage = EBB_STAGE_DONE;
@@ -484,7 +319,7 @@ static ebb_learned_t finish(ebb_device_t *dev, ebb_profile_t *l)
             EBB_WARN,
             "an operation reaches buffers through a table of pointers that another one has made: no plan, "
             "ebb stays reactive");
-    conclude(dev, l);
+    ebb_facts_conclude(dev, l);
     double cost = l->step_ns > 0 ? (l->total_ns - l->steps * l->step_ns) / l->step_ns : 0;
     ebb_log(EBB_INFO, "learned in %u steps, which cost %.2f steps' worth of time", l->given,
             cost > 0 ? cost : 0);
@@ -499,7 +334,7 @@ bool ebb_profile_ask_more(ebb_device_t *dev, ebb_profile_t *l)
     /* What has turned out to differ since then stays so. */
     for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++)
         l->fact[i].refuted |= l->recorded.trace->operation[i].verdict == EBB_DIFFERS;
-    if (!ebb_select_proofs(dev, l) || !ebb_proofs_is_needed(l))
+    if (!ebb_facts_select(dev, l) || !ebb_proofs_is_needed(l))
         return false;
     l->stage = EBB_STAGE_PROVE;
     if (ebb_tracker_follows(dev->ebb, &l->recorded))
@@ -535,7 +370,7 @@ ebb_learned_t ebb_learn_end(ebb_device_t *dev)
         return lose(dev, l, "their modules: one was unloaded");
     }
     if (records) {
-        if (!ebb_record_end(dev->ebb, &l->recorded) || !measure(l)) {
+        if (!ebb_record_end(dev->ebb, &l->recorded) || !ebb_pieces_measure(l)) {
             forget(dev, l);
             return lose(dev, l, NULL);
         }

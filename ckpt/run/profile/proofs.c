@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "alloc/base/driver.h"
-#include "alloc/base/options.h"
 #include "alloc/base/status.h"
 #include "alloc/base/table.h"
 #include "alloc/device.h"
@@ -13,13 +12,7 @@
 #include "ckpt/run/state.h"
 #include "ckpt/run/tracker/tracker.h"
 
-enum {
-    MOST = 64 /* distinct buffers of an operation */,
-    ROUNDS = 2,
-    MOST_ROUNDS = 3,
-    LAUNCH_NS = 2000,
-    ALIGN = 512
-};
+enum { MOST = 64 /* distinct buffers of an operation */, LAUNCH_NS = 2000, ALIGN = 512 };
 
 /* A distinct buffer of the operation under way. */
 typedef struct subject {
@@ -54,23 +47,6 @@ struct ebb_proofs {
 };
 const size_t ebb_part_proofs = sizeof(struct ebb_proofs);
 
-/* ---- which operations may be tried ---- */
-
-/* Beside the words that are known to point to buffers (those of a trace may be gone by now). */
-static bool has_foreign_beside(ebb_device_t *dev, const ebb_trace_t *t, const ebb_trace_operation_t *o)
-{
-    for (uint32_t at = 0; at + sizeof(CUdeviceptr) <= o->arg_bytes; at += (uint32_t)sizeof(CUdeviceptr)) {
-        CUdeviceptr word;
-        bool known = false;
-        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
-            known |= t->access[k].param_offset == at;
-        memcpy(&word, t->args + o->first_arg + at, sizeof word);
-        if (!known && ebb_word_is_foreign(dev, word))
-            return true;
-    }
-    return false;
-}
-
 static bool has_foreign_pointers(ebb_device_t *dev, const unsigned char *params, size_t bytes)
 {
     for (size_t at = 0; at + sizeof(CUdeviceptr) <= bytes; at += sizeof(CUdeviceptr)) {
@@ -82,63 +58,10 @@ static bool has_foreign_pointers(ebb_device_t *dev, const unsigned char *params,
     return false;
 }
 
-/* Something else may change what it reads, or read what it writes. */
-static bool touches_pinned(const ebb_trace_t *t, const ebb_trace_operation_t *o)
-{
-    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
-        if (t->buffer[t->access[k].buffer].pinned)
-            return true;
-    return false;
-}
-
-static ebb_verdict_t qualify(ebb_device_t *dev, const ebb_profile_t *l, uint32_t i, bool has_variables)
-{
-    const ebb_trace_t *t = l->recorded.trace;
-    const ebb_trace_operation_t *o = &t->operation[i];
-    if (l->fact[i].why == EBB_TABLE || l->fact[i].why == EBB_NO_ROOM || l->fact[i].why == EBB_REFUSED)
-        return l->fact[i].why;
-    if (has_variables)
-        return EBB_GLOBALS;
-    if (o->verdict == EBB_ATTRIBUTES)
-        return EBB_ATTRIBUTES;
-    if (!o->access_count)
-        return EBB_UNTRIED;
-    if (!o->arg_bytes || o->arg_bytes > EBB_RELAUNCH_PARAM_BYTES)
-        return EBB_OPAQUE;
-    return ebb_record_communicates(ebb_know_name(dev, l->recorded.function[i])) ? EBB_COMMUNICATES
-           : has_foreign_beside(dev, t, o)                                      ? EBB_FOREIGN
-           : touches_pinned(t, o) ? l->fact[i].wanted ? EBB_FOREIGN : EBB_UNTRIED
-                                  : EBB_PROVEN;
-}
-
-void ebb_proofs_qualify(ebb_device_t *dev, ebb_profile_t *l)
-{
-    /* Of a function at a time: neighbours in a table, because the driver is asked. */
-    CUfunction last[64] = {NULL};
-    bool has[64] = {false};
-    for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++) {
-        if (l->recorded.trace->operation[i].kind != EBB_TRACE_KERNEL)
-            continue;
-        CUfunction f = l->recorded.function[i];
-        unsigned at = (unsigned)((uintptr_t)f * 0x9e3779b97f4a7c15u >> 58);
-        if (last[at] != f) {
-            last[at] = f;
-            has[at] = ebb_function_has_variables(dev->ebb, f);
-        }
-        l->fact[i].why = qualify(dev, l, i, has[at]);
-    }
-}
-
-static bool is_open(const ebb_fact_t *f)
-{
-    return f->wanted && f->why == EBB_PROVEN && !f->refuted &&
-           (f->rounds < ROUNDS || (f->agreed < EBB_LEAST_PROOFS && f->rounds < MOST_ROUNDS));
-}
-
 bool ebb_proofs_is_needed(const ebb_profile_t *l)
 {
     for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++)
-        if (is_open(&l->fact[i]))
+        if (ebb_fact_is_open(&l->fact[i]))
             return true;
     return false;
 }
@@ -166,7 +89,7 @@ static uint32_t count_results(const ebb_profile_t *l)
     const ebb_trace_t *t = l->recorded.trace;
     uint64_t sum = 0;
     for (uint32_t i = 0; i < t->operation_count; i++)
-        for (uint32_t k = 0; is_open(&l->fact[i]) && k < t->operation[i].access_count; k++)
+        for (uint32_t k = 0; ebb_fact_is_open(&l->fact[i]) && k < t->operation[i].access_count; k++)
             sum += 2 * (uint64_t)ebb_tile_count(
                            t->buffer[t->access[t->operation[i].first_access + k].buffer].bytes);
     return sum < UINT32_MAX / 2 ? (uint32_t)sum : UINT32_MAX / 2;
@@ -350,7 +273,7 @@ void ebb_proofs_before(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
     ebb_fact_t *f = &proofs->profile->fact[i];
     const ebb_trace_operation_t *o = &proofs->profile->recorded.trace->operation[i];
     proofs->tried = false;
-    if (!is_open(f) || proofs->spent_ns >= proofs->most_ns || !op->plain)
+    if (!ebb_fact_is_open(f) || proofs->spent_ns >= proofs->most_ns || !op->plain)
         return;
     if (!list_subjects(dev, i, op) || has_foreign_pointers(dev, op->params, op->param_bytes)) {
         f->why = proofs->count == MOST ? EBB_NO_ROOM : EBB_FOREIGN;
@@ -497,67 +420,4 @@ void ebb_proofs_end(ebb_device_t *dev, bool good, ebb_stream_t *stream)
     ebb_tiles_delete(dev, proofs->tiles);
     free(proofs->trial);
     memset(proofs, 0, sizeof *proofs);
-}
-
-/* ---- what is proven ---- */
-
-/* For ebb_worth_find. */
-typedef struct asked {
-    ebb_device_t *dev;
-    const ebb_profile_t *profile;
-} asked_t;
-
-static bool may_write(void *context, uint32_t operation, uint32_t access)
-{
-    const asked_t *a = context;
-    return ebb_profile_may_write(a->dev, a->profile, operation, access);
-}
-
-static bool is_used_later(const ebb_trace_t *t, uint32_t operation, uint32_t buffer)
-{
-    const ebb_trace_operation_t *o = &t->operation[operation];
-    for (uint32_t k = o->first_access + o->access_count; k < t->access_count; k++)
-        if (t->access[k].buffer == buffer)
-            return true;
-    return false;
-}
-
-/* Buffers that outlive the step are idle from their last use in it to the first in the next one: gradients, say. If that
- * first use replaces them, nothing need be kept; only a replay from zeros shows it. Worth trying where all of a large
- * buffer was seen to be written, and others use it in the step: what no other uses is the operation's own state, an
- * optimizer's, say. */
-static void choose_replacements(ebb_profile_t *l, ebb_need_t *need)
-{
-    const ebb_trace_t *t = l->recorded.trace;
-    for (uint32_t i = 0; i < t->operation_count; i++) {
-        const ebb_trace_operation_t *o = &t->operation[i];
-        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
-            const ebb_trace_access_t *a = &t->access[k];
-            const ebb_trace_buffer_t *b = &t->buffer[a->buffer];
-            if (o->kind == EBB_TRACE_KERNEL && l->first_use[a->buffer] == k && b->born == EBB_NONE &&
-                !b->pinned && !l->arena[a->buffer] && b->bytes > EBB_SMALL_BYTES &&
-                a->tile_count == ebb_tile_count(b->bytes) && is_used_later(t, i, a->buffer))
-                need[i] = EBB_WANTED;
-        }
-    }
-}
-
-bool ebb_select_proofs(ebb_device_t *dev, ebb_profile_t *l)
-{
-    const ebb_trace_t *t = l->recorded.trace;
-    const uint64_t evictable = (uint64_t)ebb_options.min_buffer;
-    ebb_worth_t worth;
-    if (!ebb_worth_find(t, may_write, &(asked_t){dev, l},
-                        evictable > EBB_SMALL_BYTES ? evictable : EBB_SMALL_BYTES + 1, &worth))
-        return false;
-    ebb_proofs_qualify(dev, l);
-    choose_replacements(l, worth.need);
-    /* A fixed strategy gives up what it says, worth it or not. */
-    const bool all =
-        l->all || (ebb_options.policy.code != EBB_POLICY_AUTO && ebb_options.policy.code != EBB_POLICY_LEARN);
-    const ebb_need_t least = all ? EBB_WANTED_LAST : EBB_WANTED;
-    for (uint32_t i = 0; i < t->operation_count; i++)
-        l->fact[i].wanted = worth.need[i] >= least && t->operation[i].kind == EBB_TRACE_KERNEL;
-    ebb_worth_free(&worth);
-    return true;
 }

@@ -5,218 +5,16 @@
 
 #include "alloc/base/driver.h"
 #include "alloc/base/status.h"
-#include "alloc/base/table.h"
 #include "alloc/device.h"
 #include "ckpt/run/residence/internal.h"
 #include "ckpt/run/state.h"
 #include "ckpt/run/tracker/tracker.h"
 
-enum { LAUNCHES_OF_EACH = 1 }; /* of a kernel, in a second look: all of a step were watched in the first */
-
-/* Tiles of one buffer that an operation touches. */
-typedef struct piece {
-    uint32_t buffer, first, count;
-    uint32_t hash;   /* of its first tile, in the table */
-    uint32_t result; /* of its first tile: changed behind the operation; tiles of `early` follow */
-    uint32_t early;  /* changed before it; NO_RESULT: never asked */
-    uint32_t found;
-    bool assumed; /* not written before: the operation counts as its writer */
-    bool asked_early;
-    bool done_early; /* asked together with the operation in front of it */
-    bool is_ready;   /* hashed together with it */
-} piece_t;
-
-typedef enum tile_state { VIRGIN, STALE, FRESH } tile_state_t;
-
-struct ebb_writes {
-    ebb_profile_t *profile;
-    bool all;
-    ebb_tiles_t *tiles;
-    piece_t *piece;
-    uint32_t piece_count, piece_room;
-    uint32_t *first_piece;          /* [operations + 1] */
-    bool *chosen;                   /* [operations] */
-    bool *seen;                     /* [operations] in this step */
-    uint32_t *hash_at, *rest_at;    /* [buffers] of its first tile; rest: NO_RESULT: no arena */
-    uint32_t *first_use, *last_use; /* [buffers] by watched operations */
-    uint32_t *touched;              /* [buffers] 1 + the operation that touched it last */
-    unsigned char *state;           /* [hashes] tile_state_t */
-    unsigned char *rest;            /* [hashes] its last comparison was issued */
-    uint32_t *hashed_by;            /* [hashes] 1 + operation */
-    uint32_t hashes, results, founds;
-    bool failed;
-    bool interrupted;       /* since the last operation */
-    uint32_t steps_watched; /* in this process: a number for each */
-};
 const size_t ebb_part_writes = sizeof(struct ebb_writes);
 
 static const ebb_trace_t *trace(struct ebb_writes *writes)
 {
     return writes->profile->recorded.trace;
-}
-
-/* Hashes stay in the table from one operation to the next. */
-static bool is_kept(struct ebb_writes *writes, uint32_t buffer)
-{
-    return (writes->all || writes->profile->wide[buffer]) && !writes->profile->crossed[buffer];
-}
-
-/* ---- what to watch ---- */
-
-static bool has_unknown(ebb_device_t *dev, const ebb_profile_t *l, uint32_t i)
-{
-    const ebb_trace_operation_t *o = &l->recorded.trace->operation[i];
-    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
-        if (ebb_know_word(dev, l->recorded.function[i], l->recorded.trace->access[k].param_offset) ==
-            EBB_WORD_UNKNOWN)
-            return true;
-    return false;
-}
-
-bool ebb_writes_is_needed(ebb_device_t *dev, const ebb_profile_t *l)
-{
-    for (uint32_t b = 0; b < l->recorded.trace->buffer_count; b++)
-        if (l->wide[b])
-            return true;
-    for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++)
-        if (l->recorded.trace->operation[i].kind == EBB_TRACE_KERNEL && has_unknown(dev, l, i))
-            return true;
-    return false;
-}
-
-/* Launches before this one of the same kernel that are chosen; few are. */
-static void choose(ebb_device_t *dev)
-{
-    struct ebb_writes *writes = dev->ebb->run->writes;
-    const ebb_recording_t *r = &writes->profile->recorded;
-    CUfunction function[256];
-    unsigned chosen[256], count = 0;
-    for (uint32_t i = 0; i < r->trace->operation_count; i++) {
-        if (r->trace->operation[i].kind != EBB_TRACE_KERNEL)
-            continue;
-        if (writes->all || !has_unknown(dev, writes->profile, i)) {
-            writes->chosen[i] = writes->all;
-            continue;
-        }
-        unsigned f = 0;
-        while (f < count && function[f] != r->function[i])
-            f++;
-        if (f == count && count < 256) {
-            function[count] = r->function[i];
-            chosen[count++] = 0;
-        }
-        writes->chosen[i] = f == 256 || chosen[f]++ < LAUNCHES_OF_EACH;
-    }
-}
-
-static int by_tile(const void *a, const void *b)
-{
-    const piece_t *x = a, *y = b;
-    if (x->buffer != y->buffer)
-        return x->buffer < y->buffer ? -1 : 1;
-    return x->first < y->first ? -1 : x->first > y->first;
-}
-
-/* In a second look only unknown words; of buffers with a change that no operation accounts for, the known writers, and
- * the first operation, at which all is hashed: what others change is seen before a writer. */
-static bool is_asked(ebb_device_t *dev, uint32_t i, uint32_t access)
-{
-    struct ebb_writes *writes = dev->ebb->run->writes;
-    const ebb_profile_t *l = writes->profile;
-    const ebb_trace_access_t *a = &trace(writes)->access[access];
-    if (writes->all)
-        return true;
-    const ebb_word_t word = ebb_know_word(dev, l->recorded.function[i], a->param_offset);
-    return (writes->chosen[i] && word == EBB_WORD_UNKNOWN) ||
-           (l->wide[a->buffer] &&
-            (word == EBB_WORD_WRITES || l->first_use[a->buffer] >= trace(writes)->operation[i].first_access));
-}
-
-/* The pieces of one operation: what its accesses touch, each tile once. */
-static bool add_pieces(ebb_device_t *dev, uint32_t i)
-{
-    struct ebb_writes *writes = dev->ebb->run->writes;
-    const ebb_profile_t *l = writes->profile;
-    const ebb_trace_operation_t *o = &trace(writes)->operation[i];
-    uint32_t begin = writes->piece_count, kept = begin;
-    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
-        if (o->kind != EBB_TRACE_KERNEL || !is_asked(dev, i, k))
-            continue;
-        piece_t *p =
-            ebb_array_append((void **)&writes->piece, &writes->piece_count, &writes->piece_room, sizeof *p);
-        if (!p)
-            return false;
-        *p = (piece_t){
-            .buffer = trace(writes)->access[k].buffer, .first = l->first_tile[k], .count = l->extent[k]};
-    }
-    if (writes->piece_count > begin)
-        qsort(writes->piece + begin, writes->piece_count - begin, sizeof *writes->piece, by_tile);
-    for (uint32_t k = begin; k < writes->piece_count; k++) {
-        piece_t *last = kept > begin ? &writes->piece[kept - 1] : NULL;
-        const piece_t p = writes->piece[k];
-        if (!last || last->buffer != p.buffer || last->first + last->count < p.first)
-            writes->piece[kept++] = p;
-        else if (p.first + p.count > last->first + last->count)
-            last->count = p.first + p.count - last->first;
-    }
-    writes->piece_count = kept;
-    return true;
-}
-
-/* A known writer of such a buffer may write to its end. */
-static void widen_extents(ebb_device_t *dev)
-{
-    struct ebb_writes *writes = dev->ebb->run->writes;
-    ebb_profile_t *l = writes->profile;
-    for (uint32_t i = 0; i < trace(writes)->operation_count; i++)
-        for (uint32_t n = 0; n < trace(writes)->operation[i].access_count; n++) {
-            uint32_t k = trace(writes)->operation[i].first_access + n, b = trace(writes)->access[k].buffer;
-            if (l->wide[b] && ebb_know_word(dev, l->recorded.function[i],
-                                            trace(writes)->access[k].param_offset) == EBB_WORD_WRITES)
-                l->extent[k] = ebb_tile_count(trace(writes)->buffer[b].bytes) - l->first_tile[k];
-        }
-}
-
-/* Gives every piece its places in table and results. */
-static void number_pieces(struct ebb_writes *writes)
-{
-    const ebb_profile_t *l = writes->profile;
-    for (uint32_t i = 0; i < writes->piece_count; i++) {
-        piece_t *p = &writes->piece[i];
-        const ebb_trace_buffer_t *b = &trace(writes)->buffer[p->buffer];
-        bool own = l->crossed[p->buffer];
-        p->hash = own ? writes->hashes : writes->hash_at[p->buffer] + p->first;
-        writes->hashes += own ? p->count : 0;
-        p->result = writes->results;
-        writes->results += p->count;
-        p->early = EBB_NONE;
-        if (l->arena[p->buffer] && !own && is_kept(writes, p->buffer)) {
-            p->early = writes->results;
-            writes->results += p->count;
-        }
-        p->found = writes->all && b->bytes <= EBB_TILE_BYTES && b->bytes >= 8 ? writes->founds++ : EBB_NONE;
-    }
-}
-
-static void number_buffers(struct ebb_writes *writes)
-{
-    const ebb_trace_t *t = trace(writes);
-    for (uint32_t b = 0; b < t->buffer_count; b++) {
-        writes->first_use[b] = writes->last_use[b] = writes->rest_at[b] = EBB_NONE;
-        writes->hash_at[b] = writes->hashes;
-        writes->hashes += ebb_tile_count(t->buffer[b].bytes);
-    }
-    for (uint32_t i = 0; i < t->operation_count; i++)
-        for (uint32_t p = writes->first_piece[i]; p < writes->first_piece[i + 1]; p++) {
-            uint32_t b = writes->piece[p].buffer;
-            writes->first_use[b] = writes->first_use[b] == EBB_NONE ? i : writes->first_use[b];
-            writes->last_use[b] = i;
-        }
-    for (uint32_t b = 0; b < t->buffer_count; b++)
-        if (writes->profile->arena[b] && is_kept(writes, b) && writes->last_use[b] != EBB_NONE) {
-            writes->rest_at[b] = writes->results;
-            writes->results += ebb_tile_count(t->buffer[b].bytes);
-        }
 }
 
 /* ---- begin and end ---- */
@@ -240,52 +38,12 @@ static void clear(ebb_device_t *dev)
     *writes = (struct ebb_writes){.steps_watched = writes->steps_watched};
 }
 
-static bool allocate(struct ebb_writes *writes)
-{
-    size_t n = (size_t)trace(writes)->operation_count + 1, m = (size_t)trace(writes)->buffer_count + 1;
-    writes->first_piece = calloc(n + 1, sizeof *writes->first_piece);
-    writes->chosen = calloc(n, sizeof *writes->chosen);
-    writes->seen = calloc(n, sizeof *writes->seen);
-    writes->hash_at = calloc(m, sizeof *writes->hash_at);
-    writes->rest_at = calloc(m, sizeof *writes->rest_at);
-    writes->first_use = calloc(m, sizeof *writes->first_use);
-    writes->last_use = calloc(m, sizeof *writes->last_use);
-    writes->touched = calloc(m, sizeof *writes->touched);
-    return writes->first_piece && writes->chosen && writes->seen && writes->hash_at && writes->rest_at &&
-           writes->first_use && writes->last_use && writes->touched;
-}
-
-static bool lay_out(ebb_device_t *dev)
-{
-    struct ebb_writes *writes = dev->ebb->run->writes;
-    const ebb_trace_t *t = trace(writes);
-    choose(dev);
-    widen_extents(dev);
-    for (uint32_t i = 0; i < t->operation_count; i++) {
-        writes->first_piece[i] = writes->piece_count;
-        if (!add_pieces(dev, i))
-            return false;
-    }
-    writes->first_piece[t->operation_count] = writes->piece_count;
-    number_buffers(writes);
-    number_pieces(writes);
-    writes->state = calloc((size_t)writes->hashes + 1, 1);
-    writes->rest = calloc((size_t)writes->hashes + 1, 1);
-    writes->hashed_by = calloc((size_t)writes->hashes + 1, sizeof *writes->hashed_by);
-    if (!writes->state || !writes->rest || !writes->hashed_by)
-        return false;
-    for (uint32_t b = 0; b < t->buffer_count; b++)
-        if (t->buffer[b].born == EBB_NONE)
-            memset(writes->state + writes->hash_at[b], STALE, ebb_tile_count(t->buffer[b].bytes));
-    return true;
-}
-
 bool ebb_writes_begin(ebb_device_t *dev, ebb_profile_t *l, bool all)
 {
     struct ebb_writes *writes = dev->ebb->run->writes;
     writes->profile = l;
     writes->all = all;
-    if (allocate(writes) && lay_out(dev) &&
+    if (ebb_pieces_lay_out(dev) &&
         (writes->tiles = ebb_tiles_new(dev, writes->hashes, writes->results, writes->founds))) {
         writes->steps_watched++;
         return true;
@@ -431,11 +189,11 @@ static void ask_for_next(ebb_device_t *dev, ebb_tile_list_t *list, uint32_t i)
         if (!shared && is_early(writes, p)) {
             hash_piece(dev, list, p, p->early, EBB_NONE);
             p->done_early = true;
-        } else if (is_kept(writes, p->buffer) && !shared && state_of(writes, p) == STALE) {
+        } else if (ebb_piece_is_kept(writes, p->buffer) && !shared && state_of(writes, p) == STALE) {
             hash_piece(dev, list, p, EBB_NONE, EBB_NONE);
             set_fresh(writes, p, i);
             p->is_ready = true;
-        } else if (!is_kept(writes, p->buffer) && (!shared || shared == p->count)) {
+        } else if (!ebb_piece_is_kept(writes, p->buffer) && (!shared || shared == p->count)) {
             if (!shared)
                 hash_piece(dev, list, p, EBB_NONE, EBB_NONE);
             p->is_ready = true;
@@ -488,7 +246,7 @@ void ebb_writes_before(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
             p->is_ready = p->done_early = false;
         if (b && is_first_of_whole(writes, p, i))
             hash_first(&list, b, p->buffer, i);
-        tile_state_t state = is_kept(writes, p->buffer) ? state_of(writes, p) : STALE;
+        tile_state_t state = ebb_piece_is_kept(writes, p->buffer) ? state_of(writes, p) : STALE;
         p->assumed = state == VIRGIN;
         if (state == STALE && !p->is_ready)
             hash_piece(dev, &list, p, EBB_NONE, EBB_NONE);
