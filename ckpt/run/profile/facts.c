@@ -158,8 +158,10 @@ bool ebb_facts_select(ebb_device_t *dev, ebb_profile_t *l)
     const bool all =
         l->all || (ebb_options.policy.code != EBB_POLICY_AUTO && ebb_options.policy.code != EBB_POLICY_LEARN);
     const ebb_need_t least = all ? EBB_WANTED_LAST : EBB_WANTED;
-    for (uint32_t i = 0; i < t->operation_count; i++)
+    for (uint32_t i = 0; i < t->operation_count; i++) {
         l->fact[i].wanted = worth.need[i] >= least && t->operation[i].kind == EBB_TRACE_KERNEL;
+        l->fact[i].refuted |= t->operation[i].verdict == EBB_DIFFERS; /* since it was learned */
+    }
     ebb_worth_free(&worth);
     return true;
 }

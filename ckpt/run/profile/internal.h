@@ -1,8 +1,115 @@
-/* internal.h: what the files of the passes share. */
+/* internal.h: profiling passes: the table of them (learn.c), its rows (record.c, times.c, writes.c, proofs.c), and what these share (pieces.c,
+ * facts.c). */
 #ifndef EBB_RUN_PROFILE_INTERNAL_H
 #define EBB_RUN_PROFILE_INTERNAL_H
 
+#include "alloc/device.h"
 #include "ckpt/run/profile/profile.h"
+
+/* ---- the table of passes (learn.c) ---- */
+
+/* A kind of profiling pass: a row of the table in learn.c. Its functions are called by one loop, which alone knows the order. Each kind is
+ * given while it is needed, `most` times at most; then it is the next one's turn. Behind the last one the step is learned. A pass that
+ * is lost is given again.
+ *
+ * The first kind makes the recording. The others are matched with it (tracker.h): that numbers their operations, and tells whether
+ * the step is the recorded one. Until there is one all operations are strays.
+ *
+ * ebb_lock() held; which pass is under way: struct ebb_pass. */
+typedef struct ebb_pass_kind {
+    const char *name;
+    unsigned most;       /* times that it is given, but for lost ones */
+    unsigned most_again; /* times that all begins anew because its step lacks something of the recording */
+    /* Whether it has something left to show (NULL: yes); asked when it would be its turn, between steps. */
+    bool (*is_needed)(ebb_device_t *dev, ebb_profile_t *profile);
+    /* A step begins. False: it cannot be a pass; nothing is kept of it. */
+    bool (*begin)(ebb_device_t *dev);
+    /* Around an operation of the recording, with its number: its buffers are resident and held. `after`: it was issued. What is issued
+     * then, on its stream, may use its buffers too. */
+    void (*before)(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
+    void (*after)(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
+    /* Behind an operation of which the recording tells nothing, or its place only. NULL: nothing to do. */
+    void (*stray)(ebb_device_t *dev, const ebb_operation_t *op);
+    /* The step has ended; the host may wait. `good`: it was the recorded one, the profile is told what was seen; else that is thrown
+     * away. False: it was no step. */
+    bool (*end)(ebb_device_t *dev, bool good);
+} ebb_pass_kind_t;
+
+/* The pass under way. */
+struct ebb_pass {
+    ebb_profile_t *profile; /* NULL: none */
+    ebb_stream_t *stream;   /* the first operation's */
+    /* learn.c */
+    bool timed;                  /* its beginning was marked */
+    bool spoiled;                /* it teaches nothing */
+    bool strays;                 /* the operation between before and after is a stray */
+    uint32_t operation;          /* its number; EBB_NONE: none */
+    CUevent mark[EBB_STATES][2]; /* begin and end; made once, they stay from pass to pass */
+};
+
+/* Of an operation, as far as it is known. */
+typedef struct ebb_fact {
+    bool wanted;      /* to be proven */
+    bool refuted;     /* a replay gave other bits */
+    uint8_t rounds;   /* steps in which it was replayed */
+    uint32_t agreed;  /* replays that gave the same bits */
+    unsigned written; /* distinct buffers that it wrote when it was replayed */
+    uint64_t
+        zeroed; /* of its written buffers (proofs.c counts them): those that came out the same from zeros */
+    ebb_verdict_t why;  /* not PROVEN: it cannot be tried */
+    uint64_t bytes, ns; /* scratch and time that a proof takes */
+} ebb_fact_t;
+
+enum { EBB_LEAST_PROOFS = 3 };
+
+/* What the passes have shown of a step so far. */
+struct ebb_profile {
+    ebb_recording_t recorded; /* of no trace: there is none yet */
+    unsigned kind, turn;      /* of the next pass: its row, and how often that was given */
+    bool all;                 /* what is hardly worth it is proven as well */
+    unsigned given, lost_in_a_row;
+    unsigned earlier;     /* given before what is recorded now */
+    unsigned again;       /* times that a recording was given up because it had something extra */
+    uint64_t unloaded;    /* modules, when it was recorded: the functions of others are no more */
+    ebb_fact_t *fact;     /* [operations] */
+    uint32_t *extent;     /* [accesses] tiles from the pointer's to the next pointer's into its buffer */
+    uint32_t *first_tile; /* [accesses] */
+    bool *arena;          /* [buffers] reached by several pointers */
+    bool *
+        wide; /* [buffers] an arena with writes beyond the next pointer: known writers may write up to its end */
+    bool *crossed;       /* [buffers] used on several streams */
+    uint64_t *left;      /* [buffers] generation that the last step has left behind; 0: it was freed */
+    uint32_t *first_use; /* [buffers] access */
+    double step_ns;      /* of the step as it is: when it was recorded */
+    double cost_ns, cost_before_ns; /* that all passes have cost beside it; those of earlier kinds */
+    double proofs_guessed_ns;       /* of the device for proofs, as was thought */
+};
+
+/* ---- the rows ---- */
+
+void ebb_record_allocated(const ebb_buffer_t *buffer, ebb_stream_t *stream);
+void ebb_record_freed(const ebb_buffer_t *buffer, ebb_stream_t *stream);
+bool ebb_record_begin(ebb_device_t *dev);
+void ebb_record_operation(ebb_device_t *dev, const ebb_operation_t *op);
+bool ebb_record_end(ebb_device_t *dev, bool good);
+
+bool ebb_times_begin(ebb_device_t *dev);
+void ebb_times_before(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
+void ebb_times_after(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
+bool ebb_times_end(ebb_device_t *dev, bool good);
+
+bool ebb_writes_is_needed(ebb_device_t *dev, ebb_profile_t *profile);
+bool ebb_writes_begin(ebb_device_t *dev);
+void ebb_writes_before(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
+void ebb_writes_after(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
+void ebb_writes_stray(ebb_device_t *dev, const ebb_operation_t *op);
+bool ebb_writes_end(ebb_device_t *dev, bool good);
+
+bool ebb_proofs_is_needed(ebb_device_t *dev, ebb_profile_t *profile);
+bool ebb_proofs_begin(ebb_device_t *dev);
+void ebb_proofs_before(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
+void ebb_proofs_after(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
+bool ebb_proofs_end(ebb_device_t *dev, bool good);
 
 /* ---- watching (writes.c) ---- */
 
@@ -45,54 +152,6 @@
  * into the budget together with its copies is not proven.
  *
  * Work is spread over steps: a step is slowed down only so far, and the next one goes on from there. */
-
-/* ---- profiling passes under way ---- */
-
-/* Of an operation, as far as it is known. */
-typedef struct ebb_fact {
-    bool wanted;      /* to be proven */
-    bool refuted;     /* a replay gave other bits */
-    uint8_t rounds;   /* steps in which it was replayed */
-    uint32_t agreed;  /* replays that gave the same bits */
-    unsigned written; /* distinct buffers that it wrote when it was replayed */
-    uint64_t
-        zeroed; /* of its written buffers (proofs.c counts them): those that came out the same from zeros */
-    ebb_verdict_t why;  /* not PROVEN: it cannot be tried */
-    uint64_t bytes, ns; /* scratch and time that a proof takes */
-} ebb_fact_t;
-
-enum { EBB_LEAST_PROOFS = 3 };
-
-typedef enum ebb_stage {
-    EBB_STAGE_RECORD,
-    EBB_STAGE_TIMES,
-    EBB_STAGE_WATCH,
-    EBB_STAGE_LOOK,
-    EBB_STAGE_PROVE,
-    EBB_STAGE_DONE
-} ebb_stage_t;
-
-struct ebb_profile {
-    ebb_recording_t recorded;
-    ebb_stage_t stage;
-    bool all; /* what is hardly worth it is proven as well */
-    unsigned given, lost, lost_in_a_row;
-    unsigned earlier;     /* given before what is recorded now */
-    uint64_t unloaded;    /* modules, when it was recorded: the functions of others are no more */
-    ebb_fact_t *fact;     /* [operations] */
-    uint32_t *extent;     /* [accesses] tiles from the pointer's to the next pointer's into its buffer */
-    uint32_t *first_tile; /* [accesses] */
-    bool *arena;          /* [buffers] reached by several pointers */
-    bool *
-        wide; /* [buffers] an arena with writes beyond the next pointer: known writers may write up to its end */
-    bool *crossed;            /* [buffers] used on several streams */
-    uint64_t *left;           /* [buffers] generation that the last step has left behind; 0: it was freed */
-    unsigned again;           /* times that a recording was given up because it had something extra */
-    uint32_t *first_use;      /* [buffers] access */
-    double step_ns, total_ns; /* of the step as it is; of all profiling passes */
-    unsigned steps;           /* in total_ns */
-    double proofs_guessed_ns, proofs_ns; /* of the device for proofs: as was thought, as it came */
-};
 
 /* ---- what is found about operations (facts.c) ---- */
 
@@ -158,28 +217,5 @@ static inline bool ebb_piece_is_kept(const struct ebb_writes *writes, uint32_t b
 bool ebb_pieces_measure(ebb_profile_t *profile);
 /* Which pieces the pass that begins watches, and their places in table and results. False: no memory. */
 bool ebb_pieces_lay_out(ebb_device_t *dev);
-
-/* times.c */
-bool ebb_times_begin(ebb_device_t *dev, ebb_profile_t *profile);
-void ebb_times_before(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
-void ebb_times_after(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
-void ebb_times_end(ebb_device_t *dev, bool good); /* device idle */
-
-/* writes.c: `all` operations, or only some launches of kernels of which something is not known yet. */
-bool ebb_writes_begin(ebb_device_t *dev, ebb_profile_t *profile, bool all);
-void ebb_writes_before(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
-void ebb_writes_after(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
-void ebb_writes_interrupt(ebb_t *ebb); /* by an operation that is not known */
-void ebb_writes_end(ebb_device_t *dev, bool good, ebb_stream_t *stream); /* waits */
-bool ebb_writes_is_needed(ebb_device_t *dev, const ebb_profile_t *profile);
-
-/* proofs.c */
-bool ebb_proofs_begin(ebb_device_t *dev, ebb_profile_t *profile, double most_ns);
-void ebb_proofs_before(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
-void ebb_proofs_after(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
-void ebb_proofs_end(ebb_device_t *dev, bool good, ebb_stream_t *stream); /* waits */
-/* Memory is short: gives back what is not in use just now. False: nothing. */
-bool ebb_proofs_relieve(ebb_t *ebb);
-bool ebb_proofs_is_needed(const ebb_profile_t *profile);
 
 #endif

@@ -124,8 +124,11 @@ static bool has_unknown(ebb_device_t *dev, const ebb_profile_t *l, uint32_t i)
     return false;
 }
 
-bool ebb_writes_is_needed(ebb_device_t *dev, const ebb_profile_t *l)
+/* All of a step are watched once; once more, if a word or a change is not accounted for. */
+bool ebb_writes_is_needed(ebb_device_t *dev, ebb_profile_t *l)
 {
+    if (!l->turn)
+        return true;
     for (uint32_t b = 0; b < l->recorded.trace->buffer_count; b++)
         if (l->wide[b])
             return true;

@@ -14,6 +14,10 @@
 
 enum { MOST = 64 /* distinct buffers of an operation */, LAUNCH_NS = 2000, ALIGN = 512 };
 
+/* In steps' worth of time: how much slower a pass may make its step, by a guess that the passes before have corrected, within bounds: a step
+ * may be slow for other reasons, such as evictions. */
+static const double cost_of_a_pass = 1.25, most_wrong = 2.0;
+
 /* A distinct buffer of the operation under way. */
 typedef struct subject {
     uint32_t id;
@@ -58,14 +62,6 @@ static bool has_foreign_pointers(ebb_device_t *dev, const unsigned char *params,
     return false;
 }
 
-bool ebb_proofs_is_needed(const ebb_profile_t *l)
-{
-    for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++)
-        if (ebb_fact_is_open(&l->fact[i]))
-            return true;
-    return false;
-}
-
 /* ---- begin and end ---- */
 
 /* The most that an operation moves in its time: about what the memory can do. */
@@ -95,9 +91,32 @@ static uint32_t count_results(const ebb_profile_t *l)
     return sum < UINT32_MAX / 2 ? (uint32_t)sum : UINT32_MAX / 2;
 }
 
-bool ebb_proofs_begin(ebb_device_t *dev, ebb_profile_t *l, double most_ns)
+/* What is guessed for proofs that may cost so much of a step, by those that there were. */
+static double guess_most(const ebb_profile_t *l)
+{
+    const double took_ns = l->cost_ns - l->cost_before_ns;
+    const double ratio = took_ns > 0 ? l->proofs_guessed_ns / took_ns : 1;
+    return cost_of_a_pass * l->step_ns *
+           (ratio > most_wrong       ? most_wrong
+            : ratio < 1 / most_wrong ? 1 / most_wrong
+                                     : ratio);
+}
+
+bool ebb_proofs_is_needed(ebb_device_t *dev, ebb_profile_t *l)
+{
+    if (!ebb_facts_select(dev, l))
+        return false;
+    for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++)
+        if (ebb_fact_is_open(&l->fact[i]))
+            return true;
+    return false;
+}
+
+bool ebb_proofs_begin(ebb_device_t *dev)
 {
     struct ebb_proofs *proofs = dev->ebb->run->proofs;
+    ebb_profile_t *l = dev->ebb->run->pass->profile;
+    const double most_ns = guess_most(l);
     memset(proofs, 0, sizeof *proofs);
     ebb_words_forget(dev->ebb);
     proofs->profile = l;
@@ -222,7 +241,7 @@ static bool take_scratch(ebb_device_t *dev, size_t bytes, ebb_stream_t *stream)
     return proofs->scratch != NULL;
 }
 
-bool ebb_proofs_relieve(ebb_t *ebb)
+bool ebb_learn_relieve(ebb_t *ebb)
 {
     struct ebb_proofs *proofs = ebb->run->proofs;
     if (!proofs->scratch || proofs->tried)
@@ -407,17 +426,18 @@ static void judge(ebb_device_t *dev, const trial_t *trial)
     f->rounds++;
 }
 
-void ebb_proofs_end(ebb_device_t *dev, bool good, ebb_stream_t *stream)
+bool ebb_proofs_end(ebb_device_t *dev, bool good)
 {
     struct ebb_proofs *proofs = dev->ebb->run->proofs;
     if (!good)
         ebb_wait_for_device(dev->ebb);
     proofs->profile->proofs_guessed_ns += proofs->spent_ns;
-    bool read = good && !ebb_tiles_read(proofs->tiles, stream);
+    bool read = good && !ebb_tiles_read(proofs->tiles, dev->ebb->run->pass->stream);
     for (uint32_t i = 0; read && i < proofs->trial_count; i++)
         judge(dev, &proofs->trial[i]);
     give_scratch_back(dev->ebb);
     ebb_tiles_delete(dev, proofs->tiles);
     free(proofs->trial);
     memset(proofs, 0, sizeof *proofs);
+    return true;
 }

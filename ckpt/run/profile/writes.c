@@ -38,11 +38,11 @@ static void clear(ebb_device_t *dev)
     *writes = (struct ebb_writes){.steps_watched = writes->steps_watched};
 }
 
-bool ebb_writes_begin(ebb_device_t *dev, ebb_profile_t *l, bool all)
+bool ebb_writes_begin(ebb_device_t *dev)
 {
     struct ebb_writes *writes = dev->ebb->run->writes;
-    writes->profile = l;
-    writes->all = all;
+    writes->profile = dev->ebb->run->pass->profile;
+    writes->all = !writes->profile->turn;
     if (ebb_pieces_lay_out(dev) &&
         (writes->tiles = ebb_tiles_new(dev, writes->hashes, writes->results, writes->founds))) {
         writes->steps_watched++;
@@ -270,10 +270,10 @@ static void note_unwatched(struct ebb_writes *writes, uint32_t i)
     }
 }
 
-void ebb_writes_interrupt(ebb_t *ebb)
+void ebb_writes_stray(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    struct ebb_writes *writes = ebb->run->writes;
-    writes->interrupted = true;
+    (void)op;
+    dev->ebb->run->writes->interrupted = true;
 }
 
 static void note_touched(struct ebb_writes *writes, uint32_t i)
@@ -427,10 +427,10 @@ static void judge_rest(ebb_device_t *dev, uint32_t b)
         mark_all_as_writers(dev, b);
 }
 
-void ebb_writes_end(ebb_device_t *dev, bool good, ebb_stream_t *stream)
+bool ebb_writes_end(ebb_device_t *dev, bool good)
 {
     struct ebb_writes *writes = dev->ebb->run->writes;
-    if (good && !writes->failed && !ebb_tiles_read(writes->tiles, stream)) {
+    if (good && !writes->failed && !ebb_tiles_read(writes->tiles, dev->ebb->run->pass->stream)) {
         for (uint32_t i = 0; i < trace(writes)->operation_count; i++)
             if (writes->seen[i])
                 judge_operation(dev, i);
@@ -442,4 +442,5 @@ void ebb_writes_end(ebb_device_t *dev, bool good, ebb_stream_t *stream)
         ebb_stale_hint(dev->ebb, ebb_wait_for_device(dev->ebb));
     }
     clear(dev);
+    return true;
 }
