@@ -136,8 +136,8 @@ static void choose_replacements(ebb_profile_t *l, ebb_need_t *need)
         for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
             const ebb_trace_access_t *a = &t->access[k];
             const ebb_trace_buffer_t *b = &t->buffer[a->buffer];
-            if (o->kind == EBB_TRACE_KERNEL && l->first_use[a->buffer] == k && b->born == EBB_NONE &&
-                !b->pinned && !l->arena[a->buffer] && b->bytes > EBB_SMALL_BYTES &&
+            if (o->kind == EBB_TRACE_KERNEL && l->buffer[a->buffer].first_use == k && b->born == EBB_NONE &&
+                !b->pinned && !l->buffer[a->buffer].arena && b->bytes > EBB_SMALL_BYTES &&
                 a->tile_count == ebb_tile_count(b->bytes) && is_used_later(t, i, a->buffer))
                 need[i] = EBB_WANTED;
         }

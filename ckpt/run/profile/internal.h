@@ -62,24 +62,32 @@ typedef struct ebb_fact {
 
 enum { EBB_LEAST_PROOFS = 3 };
 
+/* Of an access: tiles from the pointer's to the next pointer's into its buffer. */
+typedef struct ebb_reach {
+    uint32_t first, count;
+} ebb_reach_t;
+
+/* Of a buffer of the step. */
+typedef struct ebb_shape {
+    uint32_t first_use; /* access */
+    bool arena;         /* reached by several pointers */
+    bool wide;    /* an arena with writes beyond the next pointer: known writers may write up to its end */
+    bool crossed; /* used on several streams */
+} ebb_shape_t;
+
 /* What the passes have shown of a step so far. */
 struct ebb_profile {
     ebb_recording_t recorded; /* of no trace: there is none yet */
     unsigned kind, turn;      /* of the next pass: its row, and how often that was given */
     bool all;                 /* what is hardly worth it is proven as well */
     unsigned given, lost_in_a_row;
-    unsigned earlier;     /* given before what is recorded now */
-    unsigned again;       /* times that a recording was given up because it had something extra */
-    uint64_t unloaded;    /* modules, when it was recorded: the functions of others are no more */
-    ebb_fact_t *fact;     /* [operations] */
-    uint32_t *extent;     /* [accesses] tiles from the pointer's to the next pointer's into its buffer */
-    uint32_t *first_tile; /* [accesses] */
-    bool *arena;          /* [buffers] reached by several pointers */
-    bool *
-        wide; /* [buffers] an arena with writes beyond the next pointer: known writers may write up to its end */
-    bool *crossed;       /* [buffers] used on several streams */
+    unsigned earlier;    /* given before what is recorded now */
+    unsigned again;      /* times that a recording was given up because it had something extra */
+    uint64_t unloaded;   /* modules, when it was recorded: the functions of others are no more */
+    ebb_fact_t *fact;    /* [operations] */
+    ebb_reach_t *reach;  /* [accesses] */
+    ebb_shape_t *buffer; /* [buffers] */
     uint64_t *left;      /* [buffers] generation that the last step has left behind; 0: it was freed */
-    uint32_t *first_use; /* [buffers] access */
     double step_ns;      /* of the step as it is: when it was recorded */
     double cost_ns, cost_before_ns; /* that all passes have cost beside it; those of earlier kinds */
     double proofs_guessed_ns;       /* of the device for proofs, as was thought */
@@ -110,48 +118,6 @@ bool ebb_proofs_begin(ebb_device_t *dev);
 void ebb_proofs_before(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
 void ebb_proofs_after(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
 bool ebb_proofs_end(ebb_device_t *dev, bool good);
-
-/* ---- watching (writes.c) ---- */
-
-/* How watching works.
- *
- * Behind each operation, on its stream, one launch hashes what it has touched, tile by tile, and compares with the
- * hashes of before, which are in a table on the device: those that the operation in front of it has left, or where
- * there are none, those of another launch just before the operation. From a pointer on, tiles up to the next pointer
- * into the same buffer are its own, so that large shared buffers cost what is touched.
- *
- * Memory not written since it was allocated holds nothing to compare: the first operation that touches it counts
- * as writing it.
- *
- * In a buffer with several pointers an operation may write beyond its own tiles. So tiles of such buffers are also
- * compared just before an operation, if another one has touched the buffer since they were hashed, and all of them when
- * the step has used it last: a change that no operation accounts for makes all of them writers of the whole buffer.
- *
- * Of a buffer that several streams use, hashes are taken before and behind every operation, and kept apart, so that no
- * stream relies on what another one has left, and none waits for another.
- *
- * Small buffers are searched for words that look like pointers while they are hashed. */
-
-/* ---- proving (proofs.c) ---- */
-
-/* How proving works.
- *
- * Right behind an operation of the program the same launch is issued again, on copies of all that it touches, in
- * scratch memory that starts as the bytes were before it, and again with all that it writes zeroed. What comes out is
- * compared on the device with what the program's own operation has left. Equal bits prove that the launch gives them
- * again; equal bits in spite of zeros, that it replaces what it writes. Three agreeing replays over two steps are
- * asked for. Nothing but zeros and what was there ever reaches a kernel; where nothing was, in a buffer that the operation is
- * the first to touch, a plan's replay may find anything (plan.h).
- *
- * Everything is ordered on the operation's stream; the host does not wait. Large buffers that many pointers share
- * are not copied where the operation is known only to read them.
- *
- * Only qualified launches are tried: kernels whose launch attributes, if any, name no events or memory, whose arguments
- * are known and point to no memory of CUDA's outside ebb's arena, directly or through a table of pointers in a small
- * buffer; not of modules of which the program has looked up a variable, nor NCCL's or NVSHMEM's. What does not fit
- * into the budget together with its copies is not proven.
- *
- * Work is spread over steps: a step is slowed down only so far, and the next one goes on from there. */
 
 /* ---- what is found about operations (facts.c) ---- */
 
@@ -186,35 +152,49 @@ typedef struct piece {
 
 typedef enum tile_state { VIRGIN, STALE, FRESH } tile_state_t;
 
+typedef struct ebb_tile {
+    uint32_t hashed_by; /* 1 + operation */
+    tile_state_t state;
+    bool rest; /* its last comparison was issued */
+} ebb_tile_t;
+
 struct ebb_writes {
     ebb_profile_t *profile;
     bool all;
     ebb_tiles_t *tiles;
     piece_t *piece;
     uint32_t piece_count, piece_room;
-    uint32_t *first_piece;          /* [operations + 1] */
-    bool *chosen;                   /* [operations] */
-    bool *seen;                     /* [operations] in this step */
-    uint32_t *hash_at, *rest_at;    /* [buffers] of its first tile; rest: EBB_NONE: no arena */
-    uint32_t *first_use, *last_use; /* [buffers] by watched operations */
-    uint32_t *touched;              /* [buffers] 1 + the operation that touched it last */
-    unsigned char *state;           /* [hashes] tile_state_t */
-    unsigned char *rest;            /* [hashes] its last comparison was issued */
-    uint32_t *hashed_by;            /* [hashes] 1 + operation */
+    struct {
+        uint32_t first_piece;
+        bool chosen, seen; /* in this step */
+    } * operation;         /* [operations + 1] */
+    struct {
+        uint32_t hash_at, rest_at;    /* of its first tile; rest: EBB_NONE: no arena */
+        uint32_t first_use, last_use; /* by watched operations */
+        uint32_t touched;             /* 1 + the operation that touched it last */
+    } * buffer;                       /* [buffers] */
+    ebb_tile_t *tile;                 /* [hashes] */
     uint32_t hashes, results, founds;
     bool failed;
     bool interrupted;       /* since the last operation */
     uint32_t steps_watched; /* in this process: a number for each */
 };
 
+static inline ebb_tile_t *ebb_piece_tile(const struct ebb_writes *writes, uint32_t buffer, uint32_t number)
+{
+    return &writes->tile[writes->buffer[buffer].hash_at + number];
+}
+
 /* Hashes stay in the table from one operation to the next. */
 static inline bool ebb_piece_is_kept(const struct ebb_writes *writes, uint32_t buffer)
 {
-    return (writes->all || writes->profile->wide[buffer]) && !writes->profile->crossed[buffer];
+    return (writes->all || writes->profile->buffer[buffer].wide) && !writes->profile->buffer[buffer].crossed;
 }
 
 /* The shape of a step that has been recorded: the profile's arrays. False: no memory. */
 bool ebb_pieces_measure(ebb_profile_t *profile);
+/* Tiles of a buffer have to be hashed before they are compared. */
+void ebb_pieces_stale(struct ebb_writes *writes, uint32_t buffer, uint32_t first, uint32_t count);
 /* Which pieces the pass that begins watches, and their places in table and results. False: no memory. */
 bool ebb_pieces_lay_out(ebb_device_t *dev);
 

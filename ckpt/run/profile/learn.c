@@ -73,12 +73,8 @@ static void forget(ebb_device_t *dev, ebb_profile_t *l)
         ebb_tracker_end(dev);
     ebb_recording_delete(&l->recorded);
     free(l->fact);
-    free(l->extent);
-    free(l->first_tile);
-    free(l->arena);
-    free(l->crossed);
-    free(l->wide);
-    free(l->first_use);
+    free(l->reach);
+    free(l->buffer);
     free(l->left);
     *l = (ebb_profile_t){.lost_in_a_row = l->lost_in_a_row,
                          .given = l->given,

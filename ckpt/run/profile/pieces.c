@@ -2,7 +2,6 @@
 #include "ckpt/run/profile/internal.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "alloc/base/table.h"
 #include "ckpt/run/state.h"
@@ -37,10 +36,10 @@ static void measure_extents(ebb_profile_t *l, pointer_t *p, uint32_t count)
         uint32_t tiles = ebb_tile_count(b->bytes), first = (uint32_t)(p[i].offset / EBB_TILE_BYTES);
         first = first < tiles ? first : tiles - 1; /* one past the end */
         uint32_t until = ebb_tile_count(end);
-        l->arena[p[i].buffer] |= !last;
+        l->buffer[p[i].buffer].arena |= !last;
         for (; i < next; i++) {
-            l->first_tile[p[i].access] = first;
-            l->extent[p[i].access] = until > first ? until - first : 1;
+            l->reach[p[i].access].first = first;
+            l->reach[p[i].access].count = until > first ? until - first : 1;
         }
         i--;
     }
@@ -52,18 +51,18 @@ static void reach_of_first(ebb_profile_t *l, uint32_t buffer)
 {
     const ebb_trace_t *t = l->recorded.trace;
     const uint32_t tiles = ebb_tile_count(t->buffer[buffer].bytes);
-    uint32_t k = l->first_use[buffer], i = 0;
+    uint32_t k = l->buffer[buffer].first_use, i = 0;
     while (t->operation[i].first_access + t->operation[i].access_count <= k)
         i++;
     const uint32_t end = t->operation[i].first_access + t->operation[i].access_count;
     for (; k < end; k++) {
         uint32_t until = tiles;
         for (uint32_t n = t->operation[i].first_access; n < end; n++)
-            if (t->access[n].buffer == buffer && l->first_tile[n] > l->first_tile[k] &&
-                l->first_tile[n] < until)
-                until = l->first_tile[n];
+            if (t->access[n].buffer == buffer && l->reach[n].first > l->reach[k].first &&
+                l->reach[n].first < until)
+                until = l->reach[n].first;
         if (t->access[k].buffer == buffer)
-            l->extent[k] = until - l->first_tile[k];
+            l->reach[k].count = until - l->reach[k].first;
     }
 }
 
@@ -73,23 +72,18 @@ bool ebb_pieces_measure(ebb_profile_t *l)
     uint32_t *stream = calloc((size_t)t->buffer_count + 1, sizeof *stream);
     pointer_t *p = calloc((size_t)t->access_count + 1, sizeof *p);
     l->fact = calloc((size_t)t->operation_count + 1, sizeof *l->fact);
-    l->extent = calloc((size_t)t->access_count + 1, sizeof *l->extent);
-    l->first_tile = calloc((size_t)t->access_count + 1, sizeof *l->first_tile);
-    l->arena = calloc((size_t)t->buffer_count + 1, sizeof *l->arena);
-    l->first_use = calloc((size_t)t->buffer_count + 1, sizeof *l->first_use);
-    l->wide = calloc((size_t)t->buffer_count + 1, sizeof *l->wide);
-    l->crossed = calloc((size_t)t->buffer_count + 1, sizeof *l->crossed);
+    l->reach = calloc((size_t)t->access_count + 1, sizeof *l->reach);
+    l->buffer = calloc((size_t)t->buffer_count + 1, sizeof *l->buffer);
     l->left = calloc((size_t)t->buffer_count + 1, sizeof *l->left);
-    bool good = stream && p && l->left && l->fact && l->extent && l->first_tile && l->arena && l->crossed &&
-                l->wide && l->first_use;
+    bool good = stream && p && l->fact && l->reach && l->buffer && l->left;
     for (uint32_t i = 0; good && i < t->operation_count; i++) {
         const ebb_trace_operation_t *o = &t->operation[i];
         for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
             const ebb_trace_access_t *a = &t->access[k];
             p[k] = (pointer_t){a->buffer, a->offset_bytes, k};
             if (!stream[a->buffer])
-                l->first_use[a->buffer] = k;
-            l->crossed[a->buffer] |= stream[a->buffer] && stream[a->buffer] != o->stream + 1;
+                l->buffer[a->buffer].first_use = k;
+            l->buffer[a->buffer].crossed |= stream[a->buffer] && stream[a->buffer] != o->stream + 1;
             stream[a->buffer] = o->stream + 1;
         }
     }
@@ -98,7 +92,7 @@ bool ebb_pieces_measure(ebb_profile_t *l)
     if (good)
         measure_extents(l, p, t->access_count);
     for (uint32_t i = 0; good && i < t->buffer_count; i++)
-        if (l->arena[i] && t->buffer[i].born != EBB_NONE)
+        if (l->buffer[i].arena && t->buffer[i].born != EBB_NONE)
             reach_of_first(l, i);
     free(stream);
     free(p);
@@ -130,7 +124,7 @@ bool ebb_writes_is_needed(ebb_device_t *dev, ebb_profile_t *l)
     if (!l->turn)
         return true;
     for (uint32_t b = 0; b < l->recorded.trace->buffer_count; b++)
-        if (l->wide[b])
+        if (l->buffer[b].wide)
             return true;
     for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++)
         if (l->recorded.trace->operation[i].kind == EBB_TRACE_KERNEL && has_unknown(dev, l, i))
@@ -149,7 +143,7 @@ static void choose(ebb_device_t *dev)
         if (r->trace->operation[i].kind != EBB_TRACE_KERNEL)
             continue;
         if (writes->all || !has_unknown(dev, writes->profile, i)) {
-            writes->chosen[i] = writes->all;
+            writes->operation[i].chosen = writes->all;
             continue;
         }
         unsigned f = 0;
@@ -159,7 +153,7 @@ static void choose(ebb_device_t *dev)
             function[count] = r->function[i];
             chosen[count++] = 0;
         }
-        writes->chosen[i] = f == 256 || chosen[f]++ < LAUNCHES_OF_EACH;
+        writes->operation[i].chosen = f == 256 || chosen[f]++ < LAUNCHES_OF_EACH;
     }
 }
 
@@ -181,9 +175,10 @@ static bool is_asked(ebb_device_t *dev, uint32_t i, uint32_t access)
     if (writes->all)
         return true;
     const ebb_word_t word = ebb_know_word(dev, l->recorded.function[i], a->param_offset);
-    return (writes->chosen[i] && word == EBB_WORD_UNKNOWN) ||
-           (l->wide[a->buffer] &&
-            (word == EBB_WORD_WRITES || l->first_use[a->buffer] >= trace(writes)->operation[i].first_access));
+    return (writes->operation[i].chosen && word == EBB_WORD_UNKNOWN) ||
+           (l->buffer[a->buffer].wide &&
+            (word == EBB_WORD_WRITES ||
+             l->buffer[a->buffer].first_use >= trace(writes)->operation[i].first_access));
 }
 
 /* The pieces of one operation: what its accesses touch, each tile once. */
@@ -200,8 +195,9 @@ static bool add_pieces(ebb_device_t *dev, uint32_t i)
             ebb_array_append((void **)&writes->piece, &writes->piece_count, &writes->piece_room, sizeof *p);
         if (!p)
             return false;
-        *p = (piece_t){
-            .buffer = trace(writes)->access[k].buffer, .first = l->first_tile[k], .count = l->extent[k]};
+        *p = (piece_t){.buffer = trace(writes)->access[k].buffer,
+                       .first = l->reach[k].first,
+                       .count = l->reach[k].count};
     }
     if (writes->piece_count > begin)
         qsort(writes->piece + begin, writes->piece_count - begin, sizeof *writes->piece, by_tile);
@@ -225,9 +221,9 @@ static void widen_extents(ebb_device_t *dev)
     for (uint32_t i = 0; i < trace(writes)->operation_count; i++)
         for (uint32_t n = 0; n < trace(writes)->operation[i].access_count; n++) {
             uint32_t k = trace(writes)->operation[i].first_access + n, b = trace(writes)->access[k].buffer;
-            if (l->wide[b] && ebb_know_word(dev, l->recorded.function[i],
-                                            trace(writes)->access[k].param_offset) == EBB_WORD_WRITES)
-                l->extent[k] = ebb_tile_count(trace(writes)->buffer[b].bytes) - l->first_tile[k];
+            if (l->buffer[b].wide && ebb_know_word(dev, l->recorded.function[i],
+                                                   trace(writes)->access[k].param_offset) == EBB_WORD_WRITES)
+                l->reach[k].count = ebb_tile_count(trace(writes)->buffer[b].bytes) - l->reach[k].first;
         }
 }
 
@@ -238,13 +234,13 @@ static void number_pieces(struct ebb_writes *writes)
     for (uint32_t i = 0; i < writes->piece_count; i++) {
         piece_t *p = &writes->piece[i];
         const ebb_trace_buffer_t *b = &trace(writes)->buffer[p->buffer];
-        bool own = l->crossed[p->buffer];
-        p->hash = own ? writes->hashes : writes->hash_at[p->buffer] + p->first;
+        bool own = l->buffer[p->buffer].crossed;
+        p->hash = own ? writes->hashes : writes->buffer[p->buffer].hash_at + p->first;
         writes->hashes += own ? p->count : 0;
         p->result = writes->results;
         writes->results += p->count;
         p->early = EBB_NONE;
-        if (l->arena[p->buffer] && !own && ebb_piece_is_kept(writes, p->buffer)) {
+        if (l->buffer[p->buffer].arena && !own && ebb_piece_is_kept(writes, p->buffer)) {
             p->early = writes->results;
             writes->results += p->count;
         }
@@ -256,61 +252,54 @@ static void number_buffers(struct ebb_writes *writes)
 {
     const ebb_trace_t *t = trace(writes);
     for (uint32_t b = 0; b < t->buffer_count; b++) {
-        writes->first_use[b] = writes->last_use[b] = writes->rest_at[b] = EBB_NONE;
-        writes->hash_at[b] = writes->hashes;
+        writes->buffer[b].first_use = writes->buffer[b].last_use = writes->buffer[b].rest_at = EBB_NONE;
+        writes->buffer[b].hash_at = writes->hashes;
         writes->hashes += ebb_tile_count(t->buffer[b].bytes);
     }
     for (uint32_t i = 0; i < t->operation_count; i++)
-        for (uint32_t p = writes->first_piece[i]; p < writes->first_piece[i + 1]; p++) {
+        for (uint32_t p = writes->operation[i].first_piece; p < writes->operation[i + 1].first_piece; p++) {
             uint32_t b = writes->piece[p].buffer;
-            writes->first_use[b] = writes->first_use[b] == EBB_NONE ? i : writes->first_use[b];
-            writes->last_use[b] = i;
+            if (writes->buffer[b].first_use == EBB_NONE)
+                writes->buffer[b].first_use = i;
+            writes->buffer[b].last_use = i;
         }
     for (uint32_t b = 0; b < t->buffer_count; b++)
-        if (writes->profile->arena[b] && ebb_piece_is_kept(writes, b) && writes->last_use[b] != EBB_NONE) {
-            writes->rest_at[b] = writes->results;
+        if (writes->profile->buffer[b].arena && ebb_piece_is_kept(writes, b) &&
+            writes->buffer[b].last_use != EBB_NONE) {
+            writes->buffer[b].rest_at = writes->results;
             writes->results += ebb_tile_count(t->buffer[b].bytes);
         }
 }
 
-static bool allocate(struct ebb_writes *writes)
+void ebb_pieces_stale(struct ebb_writes *writes, uint32_t buffer, uint32_t first, uint32_t count)
 {
-    size_t n = (size_t)trace(writes)->operation_count + 1, m = (size_t)trace(writes)->buffer_count + 1;
-    writes->first_piece = calloc(n + 1, sizeof *writes->first_piece);
-    writes->chosen = calloc(n, sizeof *writes->chosen);
-    writes->seen = calloc(n, sizeof *writes->seen);
-    writes->hash_at = calloc(m, sizeof *writes->hash_at);
-    writes->rest_at = calloc(m, sizeof *writes->rest_at);
-    writes->first_use = calloc(m, sizeof *writes->first_use);
-    writes->last_use = calloc(m, sizeof *writes->last_use);
-    writes->touched = calloc(m, sizeof *writes->touched);
-    return writes->first_piece && writes->chosen && writes->seen && writes->hash_at && writes->rest_at &&
-           writes->first_use && writes->last_use && writes->touched;
+    for (uint32_t n = 0; n < count; n++)
+        ebb_piece_tile(writes, buffer, first + n)->state = STALE;
 }
 
 bool ebb_pieces_lay_out(ebb_device_t *dev)
 {
     struct ebb_writes *writes = dev->ebb->run->writes;
     const ebb_trace_t *t = trace(writes);
-    if (!allocate(writes))
+    writes->operation = calloc((size_t)t->operation_count + 1, sizeof *writes->operation);
+    writes->buffer = calloc((size_t)t->buffer_count + 1, sizeof *writes->buffer);
+    if (!writes->operation || !writes->buffer)
         return false;
     choose(dev);
     widen_extents(dev);
     for (uint32_t i = 0; i < t->operation_count; i++) {
-        writes->first_piece[i] = writes->piece_count;
+        writes->operation[i].first_piece = writes->piece_count;
         if (!add_pieces(dev, i))
             return false;
     }
-    writes->first_piece[t->operation_count] = writes->piece_count;
+    writes->operation[t->operation_count].first_piece = writes->piece_count;
     number_buffers(writes);
     number_pieces(writes);
-    writes->state = calloc((size_t)writes->hashes + 1, 1);
-    writes->rest = calloc((size_t)writes->hashes + 1, 1);
-    writes->hashed_by = calloc((size_t)writes->hashes + 1, sizeof *writes->hashed_by);
-    if (!writes->state || !writes->rest || !writes->hashed_by)
+    writes->tile = calloc((size_t)writes->hashes + 1, sizeof *writes->tile);
+    if (!writes->tile)
         return false;
     for (uint32_t b = 0; b < t->buffer_count; b++)
         if (t->buffer[b].born == EBB_NONE)
-            memset(writes->state + writes->hash_at[b], STALE, ebb_tile_count(t->buffer[b].bytes));
+            ebb_pieces_stale(writes, b, 0, ebb_tile_count(t->buffer[b].bytes));
     return true;
 }

@@ -1,3 +1,22 @@
+/* proofs.c: the pass that shows which launches give the same bits again.
+ *
+ * Right behind an operation of the program the same launch is issued again, on copies of all that it touches, in
+ * scratch memory that starts as the bytes were before it, and again with all that it writes zeroed. What comes out is
+ * compared on the device with what the program's own operation has left. Equal bits prove that the launch gives them
+ * again; equal bits in spite of zeros, that it replaces what it writes. Three agreeing replays over two steps are
+ * asked for. Nothing but zeros and what was there ever reaches a kernel; where nothing was, in a buffer that the operation is
+ * the first to touch, a plan's replay may find anything (plan.h).
+ *
+ * Everything is ordered on the operation's stream; the host does not wait. Large buffers that many pointers share
+ * are not copied where the operation is known only to read them.
+ *
+ * Only qualified launches are tried: kernels whose launch attributes, if any, name no events or memory, whose arguments
+ * are known and point to no memory of CUDA's outside ebb's arena, directly or through a table of pointers in a small
+ * buffer; not of modules of which the program has looked up a variable, nor NCCL's or NVSHMEM's. What does not fit
+ * into the budget together with its copies is not proven.
+ *
+ * Work is spread over steps: a step is slowed down only so far, and the next one goes on from there.
+ */
 #include "ckpt/run/profile/internal.h"
 
 #include <stdlib.h>
@@ -146,8 +165,10 @@ static bool list_subjects(ebb_device_t *dev, uint32_t i, const ebb_operation_t *
             continue;
         const uint32_t id = l->recorded.trace->access[o->first_access + k].buffer;
         const bool writes = ebb_profile_writes(dev, l, i, id);
-        proofs->subject[proofs->count++] = (subject_t){
-            .id = id, .buffer = op->access[k].buffer, .writes = writes, .direct = !writes && l->arena[id]};
+        proofs->subject[proofs->count++] = (subject_t){.id = id,
+                                                       .buffer = op->access[k].buffer,
+                                                       .writes = writes,
+                                                       .direct = !writes && l->buffer[id].arena};
     }
     return true;
 }
@@ -166,7 +187,7 @@ static uint64_t untouched(struct ebb_proofs *proofs, uint32_t i)
     unsigned written = 0;
     for (unsigned s = 0; s < proofs->count; s++) {
         const subject_t *x = &proofs->subject[s];
-        if (x->writes && written < 64 && l->first_use[x->id] >= o->first_access)
+        if (x->writes && written < 64 && l->buffer[x->id].first_use >= o->first_access)
             set |= (uint64_t)1 << written;
         written += x->writes;
     }
@@ -402,7 +423,7 @@ static void judge(ebb_device_t *dev, const trial_t *trial)
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
         const uint32_t b = t->access[k].buffer, tiles = ebb_tile_count(t->buffer[b].bytes);
         const bool writes = ebb_profile_writes(dev, l, trial->operation, b);
-        if (!ebb_trace_is_first(t, trial->operation, k) || (!writes && l->arena[b]))
+        if (!ebb_trace_is_first(t, trial->operation, k) || (!writes && l->buffer[b].arena))
             continue;
         if (!writes || trial->copy)
             copy_same &= !differs(proofs, &result, tiles);

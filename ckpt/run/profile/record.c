@@ -1,3 +1,4 @@
+/* record.c: the pass that records what happens in a step; it issues nothing. See profile.h. */
 #include "ckpt/run/profile/internal.h"
 
 #include <stdio.h>

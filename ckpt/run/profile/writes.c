@@ -1,3 +1,22 @@
+/* writes.c: the pass that shows what is written.
+ *
+ * Behind each operation, on its stream, one launch hashes what it has touched, tile by tile, and compares with the
+ * hashes of before, which are in a table on the device: those that the operation in front of it has left, or where
+ * there are none, those of another launch just before the operation. From a pointer on, tiles up to the next pointer
+ * into the same buffer are its own, so that large shared buffers cost what is touched.
+ *
+ * Memory not written since it was allocated holds nothing to compare: the first operation that touches it counts
+ * as writing it.
+ *
+ * In a buffer with several pointers an operation may write beyond its own tiles. So tiles of such buffers are also
+ * compared just before an operation, if another one has touched the buffer since they were hashed, and all of them when
+ * the step has used it last: a change that no operation accounts for makes all of them writers of the whole buffer.
+ *
+ * Of a buffer that several streams use, hashes are taken before and behind every operation, and kept apart, so that no
+ * stream relies on what another one has left, and none waits for another.
+ *
+ * Small buffers are searched for words that look like pointers while they are hashed.
+ */
 #include "ckpt/run/profile/internal.h"
 
 #include <stdlib.h>
@@ -17,6 +36,12 @@ static const ebb_trace_t *trace(struct ebb_writes *writes)
     return writes->profile->recorded.trace;
 }
 
+/* Those of an operation end where those of the next one begin. */
+static piece_t *pieces_of(const struct ebb_writes *writes, uint32_t operation)
+{
+    return writes->piece + writes->operation[operation].first_piece;
+}
+
 /* ---- begin and end ---- */
 
 static void clear(ebb_device_t *dev)
@@ -24,17 +49,9 @@ static void clear(ebb_device_t *dev)
     struct ebb_writes *writes = dev->ebb->run->writes;
     ebb_tiles_delete(dev, writes->tiles);
     free(writes->piece);
-    free(writes->first_piece);
-    free(writes->chosen);
-    free(writes->seen);
-    free(writes->hash_at);
-    free(writes->rest_at);
-    free(writes->first_use);
-    free(writes->last_use);
-    free(writes->touched);
-    free(writes->state);
-    free(writes->rest);
-    free(writes->hashed_by);
+    free(writes->operation);
+    free(writes->buffer);
+    free(writes->tile);
     *writes = (struct ebb_writes){.steps_watched = writes->steps_watched};
 }
 
@@ -64,7 +81,7 @@ static tile_state_t state_of(struct ebb_writes *writes, const piece_t *p)
 {
     tile_state_t least = FRESH, most = VIRGIN;
     for (uint32_t k = 0; k < p->count; k++) {
-        tile_state_t s = (tile_state_t)writes->state[writes->hash_at[p->buffer] + p->first + k];
+        tile_state_t s = ebb_piece_tile(writes, p->buffer, p->first + k)->state;
         least = s < least ? s : least;
         most = s > most ? s : most;
     }
@@ -76,16 +93,17 @@ static tile_state_t state_of(struct ebb_writes *writes, const piece_t *p)
 static bool is_touched_since(struct ebb_writes *writes, const piece_t *p)
 {
     for (uint32_t k = 0; k < p->count; k++)
-        if (writes->hashed_by[writes->hash_at[p->buffer] + p->first + k] < writes->touched[p->buffer])
+        if (ebb_piece_tile(writes, p->buffer, p->first + k)->hashed_by < writes->buffer[p->buffer].touched)
             return true;
     return false;
 }
 
 static void set_fresh(struct ebb_writes *writes, const piece_t *p, uint32_t operation)
 {
-    for (uint32_t k = 0; k < p->count && !writes->profile->crossed[p->buffer]; k++) {
-        writes->state[writes->hash_at[p->buffer] + p->first + k] = FRESH;
-        writes->hashed_by[writes->hash_at[p->buffer] + p->first + k] = operation + 1;
+    for (uint32_t k = 0; k < p->count && !writes->profile->buffer[p->buffer].crossed; k++) {
+        ebb_tile_t *t = ebb_piece_tile(writes, p->buffer, p->first + k);
+        t->state = FRESH;
+        t->hashed_by = operation + 1;
     }
 }
 
@@ -115,8 +133,7 @@ static bool is_recoverable(const ebb_buffer_t *b)
 static uint32_t tiles_shared(struct ebb_writes *writes, const piece_t *p, uint32_t i)
 {
     uint32_t shared = 0;
-    for (uint32_t n = writes->first_piece[i]; n < writes->first_piece[i + 1]; n++) {
-        const piece_t *x = &writes->piece[n];
+    for (const piece_t *x = pieces_of(writes, i); x < pieces_of(writes, i + 1); x++) {
         uint32_t first = x->first > p->first ? x->first : p->first;
         uint32_t end = x->first + x->count < p->first + p->count ? x->first + x->count : p->first + p->count;
         shared += x->buffer == p->buffer && first < end ? end - first : 0;
@@ -130,41 +147,35 @@ static void hash_whole(ebb_tile_list_t *list, const ebb_buffer_t *b, uint32_t id
 {
     ebb_device_t *dev = b->range->device;
     struct ebb_writes *writes = dev->ebb->run->writes;
-    uint32_t count = ebb_tile_count(b->bytes), at = writes->hash_at[id];
-    for (uint32_t k = 0, n; k < count; k += n) {
-        const bool own = writes->hashed_by[at + k] == but_by;
-        for (n = 1; k + n < count && writes->state[at + k + n] == writes->state[at + k] &&
-                    (writes->hashed_by[at + k + n] == but_by) == own;
-             n++)
-            ;
-        if (writes->state[at + k] != state || own)
-            continue;
+    const uint32_t count = ebb_tile_count(b->bytes);
+    ebb_tile_t *tile = ebb_piece_tile(writes, id, 0);
+    for (uint32_t k = 0, n; k < count; k += n ? n : 1) {
+        for (n = 0; k + n < count && tile[k + n].state == state && tile[k + n].hashed_by != but_by; n++)
+            tile[k + n].rest |= rest;
         const piece_t p = {.buffer = id, .first = k, .count = n};
-        ebb_tiles_hash(dev, list, b->address + (size_t)k * EBB_TILE_BYTES, bytes_of(&p, b), at + k,
-                       rest ? writes->rest_at[id] + k : EBB_NONE, EBB_NONE);
-        if (rest)
-            memset(writes->rest + at + k, 1, n);
+        if (n)
+            ebb_tiles_hash(dev, list, b->address + (size_t)k * EBB_TILE_BYTES, bytes_of(&p, b),
+                           writes->buffer[id].hash_at + k, rest ? writes->buffer[id].rest_at + k : EBB_NONE,
+                           EBB_NONE);
     }
 }
 
 /* What is left of a large shared buffer is hashed once, when it is used first. */
 static bool is_first_of_whole(struct ebb_writes *writes, const piece_t *p, uint32_t i)
 {
-    return writes->rest_at[p->buffer] != EBB_NONE && writes->first_use[p->buffer] == i &&
-           (p == &writes->piece[writes->first_piece[i]] || p[-1].buffer != p->buffer);
+    return writes->buffer[p->buffer].rest_at != EBB_NONE && writes->buffer[p->buffer].first_use == i &&
+           (p == pieces_of(writes, i) || p[-1].buffer != p->buffer);
 }
 
 /* `hashed_by`: 1 + the operation behind which it happens. */
 static void hash_first(ebb_tile_list_t *list, const ebb_buffer_t *b, uint32_t id, uint32_t hashed_by)
 {
-    ebb_t *ebb = b->range->device->ebb;
-    struct ebb_writes *writes = ebb->run->writes;
-    const uint32_t at = writes->hash_at[id];
+    ebb_tile_t *tile = ebb_piece_tile(b->range->device->ebb->run->writes, id, 0);
     hash_whole(list, b, id, STALE, false, EBB_NONE);
     for (uint32_t n = 0; n < ebb_tile_count(b->bytes); n++)
-        if (writes->state[at + n] == STALE) {
-            writes->state[at + n] = FRESH;
-            writes->hashed_by[at + n] = hashed_by;
+        if (tile[n].state == STALE) {
+            tile[n].state = FRESH;
+            tile[n].hashed_by = hashed_by;
         }
 }
 
@@ -176,11 +187,10 @@ static void ask_for_next(ebb_device_t *dev, ebb_tile_list_t *list, uint32_t i)
     uint32_t next = ebb_match_next(dev->ebb, i);
     if (next == EBB_NONE)
         return;
-    for (uint32_t k = writes->first_piece[next]; k < writes->first_piece[next + 1]; k++) {
-        piece_t *p = &writes->piece[k];
+    for (piece_t *p = pieces_of(writes, next); p < pieces_of(writes, next + 1); p++) {
         const ebb_buffer_t *b = ebb_match_buffer(dev->ebb, p->buffer);
         const uint32_t shared = tiles_shared(writes, p, i);
-        if (!b || !is_recoverable(b) || writes->profile->crossed[p->buffer])
+        if (!b || !is_recoverable(b) || writes->profile->buffer[p->buffer].crossed)
             continue;
         if (is_first_of_whole(writes, p, next)) {
             hash_first(list, b, p->buffer, i + 1);
@@ -205,28 +215,25 @@ static void ask_for_next(ebb_device_t *dev, ebb_tile_list_t *list, uint32_t i)
 static void touch_next(ebb_t *ebb, uint32_t i, ebb_stream_t *stream)
 {
     struct ebb_writes *writes = ebb->run->writes;
-    uint32_t next = ebb_match_next(ebb, i);
-    for (uint32_t k = next == EBB_NONE ? 0 : writes->first_piece[next];
-         next != EBB_NONE && k < writes->first_piece[next + 1]; k++)
-        if ((writes->piece[k].done_early || writes->piece[k].is_ready) &&
-            ebb_match_buffer(ebb, writes->piece[k].buffer))
-            ebb_buffer_touch(ebb_match_buffer(ebb, writes->piece[k].buffer), ebb_mark_here(stream));
+    const uint32_t next = ebb_match_next(ebb, i);
+    if (next == EBB_NONE)
+        return;
+    for (const piece_t *p = pieces_of(writes, next); p < pieces_of(writes, next + 1); p++)
+        if ((p->done_early || p->is_ready) && ebb_match_buffer(ebb, p->buffer))
+            ebb_buffer_touch(ebb_match_buffer(ebb, p->buffer), ebb_mark_here(stream));
 }
 
 /* What something else has touched meanwhile must be hashed again. */
 static void note_strays(ebb_t *ebb, uint32_t i)
 {
     struct ebb_writes *writes = ebb->run->writes;
-    for (uint32_t k = writes->first_piece[i]; k < writes->first_piece[i + 1]; k++) {
-        piece_t *p = &writes->piece[k];
-        const uint32_t at = writes->hash_at[p->buffer],
-                       tiles = ebb_tile_count(trace(writes)->buffer[p->buffer].bytes);
+    for (piece_t *p = pieces_of(writes, i); p < pieces_of(writes, i + 1); p++) {
         if (!ebb_match_take_strayed(ebb, p->buffer))
             continue;
-        memset(writes->state + at, STALE, tiles);
-        for (uint32_t n = k; n < writes->first_piece[i + 1]; n++)
-            if (writes->piece[n].buffer == p->buffer)
-                writes->piece[n].done_early = false;
+        ebb_pieces_stale(writes, p->buffer, 0, ebb_tile_count(trace(writes)->buffer[p->buffer].bytes));
+        for (piece_t *x = p; x < pieces_of(writes, i + 1); x++)
+            if (x->buffer == p->buffer)
+                x->done_early = false;
     }
 }
 
@@ -234,13 +241,12 @@ void ebb_writes_before(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
 {
     struct ebb_writes *writes = dev->ebb->run->writes;
     ebb_tile_list_t list;
-    writes->seen[i] = true;
+    writes->operation[i].seen = true;
     note_strays(dev->ebb, i);
-    if (writes->failed || writes->first_piece[i] == writes->first_piece[i + 1])
+    if (writes->failed || pieces_of(writes, i) == pieces_of(writes, i + 1))
         return;
     ebb_tiles_begin(&list, writes->tiles, op->stream, EBB_TILES_HASH);
-    for (uint32_t k = writes->first_piece[i]; k < writes->first_piece[i + 1]; k++) {
-        piece_t *p = &writes->piece[k];
+    for (piece_t *p = pieces_of(writes, i); p < pieces_of(writes, i + 1); p++) {
         const ebb_buffer_t *b = ebb_match_buffer(dev->ebb, p->buffer);
         if (writes->interrupted)
             p->is_ready = p->done_early = false;
@@ -266,7 +272,7 @@ static void note_unwatched(struct ebb_writes *writes, uint32_t i)
         bool whole = o->kind == EBB_TRACE_OTHER;
         uint32_t first = whole ? 0 : a->first_tile;
         uint32_t count = whole ? ebb_tile_count(trace(writes)->buffer[a->buffer].bytes) : a->tile_count;
-        memset(writes->state + writes->hash_at[a->buffer] + first, STALE, count);
+        ebb_pieces_stale(writes, a->buffer, first, count);
     }
 }
 
@@ -280,7 +286,7 @@ static void note_touched(struct ebb_writes *writes, uint32_t i)
 {
     const ebb_trace_operation_t *o = &trace(writes)->operation[i];
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
-        writes->touched[trace(writes)->access[k].buffer] = i + 1;
+        writes->buffer[trace(writes)->access[k].buffer].touched = i + 1;
 }
 
 void ebb_writes_after(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
@@ -291,19 +297,17 @@ void ebb_writes_after(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
         note_unwatched(writes, i);
     note_touched(writes, i);
     writes->interrupted = false;
-    if (writes->failed || writes->first_piece[i] == writes->first_piece[i + 1])
+    if (writes->failed || pieces_of(writes, i) == pieces_of(writes, i + 1))
         return;
     ebb_tiles_begin(&list, writes->tiles, op->stream, EBB_TILES_HASH);
-    for (uint32_t k = writes->first_piece[i]; k < writes->first_piece[i + 1]; k++) {
-        const piece_t *p = &writes->piece[k];
+    for (const piece_t *p = pieces_of(writes, i); p < pieces_of(writes, i + 1); p++) {
         hash_piece(dev, &list, p, p->assumed ? EBB_NONE : p->result, p->found);
         set_fresh(writes, p, i);
     }
-    for (uint32_t k = writes->first_piece[i]; k < writes->first_piece[i + 1]; k++) {
-        const piece_t *p = &writes->piece[k];
+    for (const piece_t *p = pieces_of(writes, i); p < pieces_of(writes, i + 1); p++) {
         const ebb_buffer_t *b = ebb_match_buffer(dev->ebb, p->buffer);
-        if (b && writes->rest_at[p->buffer] != EBB_NONE && writes->last_use[p->buffer] == i &&
-            (k == writes->first_piece[i] || p[-1].buffer != p->buffer))
+        if (b && writes->buffer[p->buffer].rest_at != EBB_NONE && writes->buffer[p->buffer].last_use == i &&
+            (p == pieces_of(writes, i) || p[-1].buffer != p->buffer))
             hash_whole(&list, b, p->buffer, FRESH, true, i + 1);
     }
     ask_for_next(dev, &list, i);
@@ -332,7 +336,8 @@ static void blame(ebb_device_t *dev, uint32_t i, const piece_t *p, uint32_t tile
     const ebb_trace_operation_t *o = &trace(writes)->operation[i];
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
         ebb_trace_access_t *a = &l->recorded.trace->access[k];
-        if (a->buffer != p->buffer || tile < l->first_tile[k] || tile >= l->first_tile[k] + l->extent[k])
+        if (a->buffer != p->buffer || tile < l->reach[k].first ||
+            tile >= l->reach[k].first + l->reach[k].count)
             continue;
         ebb_know_write(dev, l->recorded.function[i], a->param_offset);
         widen(a, tile, 1);
@@ -346,7 +351,7 @@ static void mark_all_as_writers(ebb_device_t *dev, uint32_t buffer)
     struct ebb_writes *writes = dev->ebb->run->writes;
     ebb_profile_t *l = writes->profile;
     if (writes->all) {
-        l->wide[buffer] = true;
+        l->buffer[buffer].wide = true;
         return;
     }
     for (uint32_t i = 0; i < trace(writes)->operation_count; i++)
@@ -384,12 +389,11 @@ static void judge_words(ebb_device_t *dev, uint32_t i)
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
         const ebb_trace_access_t *a = &trace(writes)->access[k];
         bool changed = false, watched = false;
-        for (uint32_t p = writes->first_piece[i]; p < writes->first_piece[i + 1]; p++) {
-            const piece_t *x = &writes->piece[p];
+        for (const piece_t *x = pieces_of(writes, i); x < pieces_of(writes, i + 1); x++) {
             watched |= x->buffer == a->buffer;
             for (uint32_t n = 0; x->buffer == a->buffer && n < x->count; n++)
-                changed |= x->first + n >= l->first_tile[k] &&
-                           x->first + n < l->first_tile[k] + l->extent[k] &&
+                changed |= x->first + n >= l->reach[k].first &&
+                           x->first + n < l->reach[k].first + l->reach[k].count &&
                            (x->assumed || ebb_tiles_result(writes->tiles, x->result + n));
         }
         if (watched && !changed)
@@ -400,8 +404,7 @@ static void judge_words(ebb_device_t *dev, uint32_t i)
 static void judge_operation(ebb_device_t *dev, uint32_t i)
 {
     struct ebb_writes *writes = dev->ebb->run->writes;
-    for (uint32_t k = writes->first_piece[i]; k < writes->first_piece[i + 1]; k++) {
-        const piece_t *p = &writes->piece[k];
+    for (const piece_t *p = pieces_of(writes, i); p < pieces_of(writes, i + 1); p++) {
         bool early = false;
         for (uint32_t n = 0; n < p->count; n++) {
             if (p->assumed || ebb_tiles_result(writes->tiles, p->result + n))
@@ -420,9 +423,9 @@ static void judge_rest(ebb_device_t *dev, uint32_t b)
     struct ebb_writes *writes = dev->ebb->run->writes;
     uint32_t count = ebb_tile_count(trace(writes)->buffer[b].bytes);
     bool changed = false;
-    for (uint32_t n = 0; writes->rest_at[b] != EBB_NONE && n < count; n++)
-        changed |=
-            writes->rest[writes->hash_at[b] + n] && ebb_tiles_result(writes->tiles, writes->rest_at[b] + n);
+    for (uint32_t n = 0; writes->buffer[b].rest_at != EBB_NONE && n < count; n++)
+        changed |= writes->tile[writes->buffer[b].hash_at + n].rest &&
+                   ebb_tiles_result(writes->tiles, writes->buffer[b].rest_at + n);
     if (changed)
         mark_all_as_writers(dev, b);
 }
@@ -432,7 +435,7 @@ bool ebb_writes_end(ebb_device_t *dev, bool good)
     struct ebb_writes *writes = dev->ebb->run->writes;
     if (good && !writes->failed && !ebb_tiles_read(writes->tiles, dev->ebb->run->pass->stream)) {
         for (uint32_t i = 0; i < trace(writes)->operation_count; i++)
-            if (writes->seen[i])
+            if (writes->operation[i].seen)
                 judge_operation(dev, i);
         for (uint32_t b = 0; b < trace(writes)->buffer_count; b++)
             judge_rest(dev, b);
