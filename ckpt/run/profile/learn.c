@@ -13,6 +13,7 @@
 /* Passes lost in a row before giving up; passes since the recording, lost ones too. */
 enum { MOST_LOST = 8, MOST_PASSES = 16 };
 
+/* In their order; what is not given is none (NULL, 0). */
 static const ebb_pass_kind_t kinds[] = {
     {.name = "record",
      .most = 1,
@@ -126,12 +127,14 @@ static void close_pass(ebb_t *ebb)
 
 bool ebb_learn_begin(ebb_device_t *dev, ebb_profile_t *l)
 {
+    const uint64_t unloaded = ebb_modules_unloaded(dev->ebb);
+    const bool is_recorded = l->recorded.trace && l->unloaded == unloaded;
     ebb_learn_abandon(dev);
-    if (l->unloaded != ebb_modules_unloaded(dev->ebb))
+    if (!is_recorded)
         forget(dev, l);
-    l->unloaded = ebb_modules_unloaded(dev->ebb);
+    l->unloaded = unloaded;
     dev->ebb->run->pass->profile = l;
-    if ((!l->recorded.trace || ebb_match_begin(dev->ebb, &l->recorded, l->left)) && kinds[l->kind].begin(dev))
+    if ((!is_recorded || ebb_match_begin(dev->ebb, &l->recorded, l->left)) && kinds[l->kind].begin(dev))
         return true;
     close_pass(dev->ebb);
     return false;
