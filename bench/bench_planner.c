@@ -4,6 +4,10 @@
  *
  *   bench_planner [LAYERS [MICRO_BATCHES [BOUND [PERCENT]]]]     default: 450 1, 60 7, and small buffers
  *   bench_planner chains [CASES [STAGES]]                        45 7: beside the best possible (tests/ckpt/plan_exact.h), recomputing only
+ *   bench_planner families [CASES]                               30: the same for chains, skip connections, LSTMs and U-Nets; and chains with
+ *                                                                copies, recomputing, both, beside the bound
+ *   bench_planner greedy [CASES]                                 10: larger steps of those shapes beside greedy eviction at run time
+ *                                                                (tests/ckpt/plan_dtr.h), from 90 to 10% of what they take
  *
  * Time is processor time of the process; other programs on the same processors make it up to three times as long. So what a plan may take
  * is told in checks of it, which meet the same: exits 1 if it takes more than BOUND times as long as checking it, is not good, or is slower
@@ -18,6 +22,7 @@
 #include "ckpt/checker/checker.h"
 #include "ckpt/planner/planner.h"
 #include "lifetimes.h"
+#include "plan_dtr.h"
 #include "plan_exact.h"
 #include "traces.h"
 
@@ -158,6 +163,7 @@ typedef struct against {
         optimal; /* budgets: with a plan at all, with one of ours, with one that is as fast as any */
     uint32_t cases, least; /* steps; of those, ours reaches the smallest budget that is possible */
     double sum, worst, extra, extra_best;
+    bool bad; /* a plan did not pass */
 } against_t;
 
 static void against_exact(against_t *a, const ebb_trace_t *t, uint32_t most)
@@ -172,7 +178,12 @@ static void against_exact(against_t *a, const ebb_trace_t *t, uint32_t most)
             continue;
         const ebb_plan_request_t r = {
             .device_bytes = chunks * t->chunk_bytes, .host_bytes = PLENTY, .recompute = true};
+        const ebb_check_limits_t limits = {r.device_bytes, r.host_bytes};
         ebb_plan_t *p = ebb_plan_make(t, &r, why, sizeof why);
+        if (p && !ebb_check_plan(t, p, &limits, why, sizeof why)) {
+            printf("not a good plan: %s\n", why);
+            a->bad = true;
+        }
         a->possible++;
         a->found += p != NULL;
         a->least += first && p;
@@ -194,29 +205,151 @@ static void against_exact(against_t *a, const ebb_trace_t *t, uint32_t most)
     }
 }
 
-static bool chains(uint32_t cases, uint32_t stages)
+static bool family(const trace_family_t *f, uint32_t cases)
 {
     against_t a = {0};
     const double begin = cpu_ms();
     for (uint32_t seed = 1; seed <= cases; seed++) {
-        ebb_trace_t *t = trace_of_stages(seed, 2 + seed % (stages - 1));
+        ebb_trace_t *t = f->make(seed, f->least + seed % (f->most - f->least + 1));
         uint64_t most = keep_bytes(t, (ebb_plan_request_t){.host_bytes = PLENTY, .recompute = true});
         against_exact(&a, t, (uint32_t)(most / t->chunk_bytes));
         ebb_trace_delete(t);
     }
-    printf("%" PRIu32 " chains of up to %" PRIu32 " stages: %" PRIu32
+    printf("%" PRIu32 " of %s, size up to %" PRIu32 ": %" PRIu32
            " budgets are possible, %.1f%% found, %.1f%% optimal; the least in %" PRIu32 " of %" PRIu32
            "; step %.2f%% over the optimum (mean; worst %.1f%%), extra time %.3f times; %.1f s\n",
-           cases, stages, a.possible, 100.0 * a.found / a.possible, 100.0 * a.optimal / a.possible, a.least,
-           a.cases, 100 * a.sum / a.found, 100 * a.worst, a.extra / a.extra_best, (cpu_ms() - begin) / 1e3);
-    return a.found > 0;
+           cases, f->name, f->most, a.possible, 100.0 * a.found / a.possible, 100.0 * a.optimal / a.possible,
+           a.least, a.cases, 100 * a.sum / a.found, 100 * a.worst, a.extra / a.extra_best,
+           (cpu_ms() - begin) / 1e3);
+    return a.found > 0 && !a.bad;
+}
+
+/* Means over chains of 24 stages, at 25 to 50% of what they take, with a link that takes as long for a state, both ways, as four stages. */
+static bool two_levels(uint32_t cases)
+{
+    enum { STAGES = 24, WAYS = 3 };
+    static const char *const names[WAYS] = {"copies", "recomputing", "both"};
+    static const unsigned percents[] = {25, 30, 40, 50};
+    printf("%" PRIu32 " chains of %d stages, step longer than alone in %% by", cases, STAGES);
+    for (int way = 0; way < WAYS; way++)
+        printf(" %s,", names[way]);
+    printf(" and the bound\n");
+    bool good = true;
+    for (size_t i = 0; i < sizeof percents / sizeof percents[0]; i++) {
+        double sum[WAYS + 1] = {0};
+        uint32_t none[WAYS] = {0}, counted = 0;
+        for (uint32_t seed = 1; seed <= cases; seed++) {
+            ebb_trace_t *t = trace_of_two_levels(seed, STAGES);
+            ebb_plan_request_t r = {.host_bytes = PLENTY, .recompute = true};
+            char why[400];
+            double ns = 0, longer[WAYS + 1] = {0};
+            bool all = true;
+            for (uint32_t k = 0; k < t->operation_count; k++)
+                ns += (double)t->operation[k].duration_ns;
+            r.device_bytes = keep_bytes(t, r) / 100 * percents[i];
+            r.hardware.out_bytes_per_ns = r.hardware.in_bytes_per_ns =
+                2 * 8.0 * (double)t->chunk_bytes / (4 * CHAIN_NS);
+            for (int way = 0; way < WAYS; way++) {
+                r.offload = way != 1;
+                r.recompute = way != 0;
+                const ebb_check_limits_t limits = {r.device_bytes, r.host_bytes};
+                ebb_plan_t *p = ebb_plan_make(t, &r, why, sizeof why);
+                good = good && (!p || ebb_check_plan(t, p, &limits, why, sizeof why));
+                all = all && p;
+                none[way] += !p;
+                longer[way] = p ? (double)p->predicted_ns / ns - 1 : 0;
+                ebb_plan_delete(p);
+            }
+            longer[WAYS] = (double)ebb_plan_bound_ns(t, &r) / ns - 1;
+            counted += all;
+            for (int way = 0; all && way <= WAYS; way++)
+                sum[way] += longer[way];
+            ebb_trace_delete(t);
+        }
+        printf("%6u%%:", percents[i]);
+        for (int way = 0; way <= WAYS; way++)
+            printf(" %7.2f", 100 * sum[way] / (counted ? counted : 1));
+        printf("; no plan for %" PRIu32 ", %" PRIu32 ", %" PRIu32 "\n", none[0], none[1], none[2]);
+    }
+    return good;
+}
+
+/* ---- against greedy eviction ---- */
+
+typedef struct beside {
+    uint32_t both, plans, dtr,
+        lost; /* steps: with a plan and by greedy eviction, by each alone, where greedy eviction is the shorter one */
+    double longer, dtr_longer; /* of both, than alone */
+} beside_t;
+
+static void beside_dtr(beside_t *b, const ebb_trace_t *t, uint64_t device_bytes)
+{
+    char why[400];
+    const ebb_plan_request_t r = {.device_bytes = device_bytes, .host_bytes = PLENTY, .recompute = true};
+    double ns = 0;
+    for (uint32_t k = 0; k < t->operation_count; k++)
+        ns += (double)t->operation[k].duration_ns;
+    ebb_plan_t *p = ebb_plan_make(t, &r, why, sizeof why);
+    const uint64_t dtr = plan_dtr_ns(t, (uint32_t)(device_bytes / t->chunk_bytes));
+    if (p && dtr != UINT64_MAX) {
+        b->both++;
+        b->lost += (double)dtr < 0.999 * (double)p->predicted_ns;
+        b->longer += (double)p->predicted_ns / ns - 1;
+        b->dtr_longer += (double)dtr / ns - 1;
+    } else {
+        b->plans += p != NULL;
+        b->dtr += dtr != UINT64_MAX;
+    }
+    ebb_plan_delete(p);
+}
+
+static bool greedy(uint32_t cases)
+{
+    static const uint32_t sizes[] = {24, 24, 10, 5}; /* of trace_families */
+    bool good = true;
+    for (uint32_t i = 0; trace_families[i].name; i++) {
+        const trace_family_t *f = &trace_families[i];
+        printf("%" PRIu32 " of %s, size %" PRIu32
+               ": step longer than alone in %%, plans and greedy eviction\n",
+               cases, f->name, sizes[i]);
+        for (unsigned percent = 90; percent >= 10; percent -= 10) {
+            beside_t b = {0};
+            for (uint32_t seed = 1; seed <= cases; seed++) {
+                ebb_trace_t *t = f->make(seed, sizes[i]);
+                const uint64_t keep =
+                    keep_bytes(t, (ebb_plan_request_t){.host_bytes = PLENTY, .recompute = true});
+                beside_dtr(&b, t, keep / 100 * percent);
+                ebb_trace_delete(t);
+            }
+            const double both = b.both ? b.both : 1;
+            printf("%6u%%: %7.2f %7.2f of %" PRIu32 " steps, lost %" PRIu32 "; plans alone %" PRIu32
+                   ", greedy alone %" PRIu32 "\n",
+                   percent, 100 * b.longer / both, 100 * b.dtr_longer / both, b.both, b.lost, b.plans, b.dtr);
+            good = good && !b.lost && !b.dtr;
+        }
+    }
+    return good;
+}
+
+static bool families(uint32_t cases)
+{
+    bool good = true;
+    for (const trace_family_t *f = trace_families; f->name; f++)
+        good &= family(f, cases);
+    return two_levels(cases / 5 + 1) && good;
 }
 
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc > 1 && !strcmp(argv[1], "chains"))
-        return !chains(argc > 2 ? (uint32_t)atoi(argv[2]) : 45, argc > 3 ? (uint32_t)atoi(argv[3]) : 7);
+        return !family(
+            &(trace_family_t){"chains", trace_of_stages, 2, argc > 3 ? (uint32_t)atoi(argv[3]) : 7},
+            argc > 2 ? (uint32_t)atoi(argv[2]) : 45);
+    if (argc > 1 && !strcmp(argv[1], "greedy"))
+        return !greedy(argc > 2 ? (uint32_t)atoi(argv[2]) : 10);
+    if (argc > 1 && !strcmp(argv[1], "families"))
+        return !families(argc > 2 ? (uint32_t)atoi(argv[2]) : 30);
     const double bound = argc > 3 ? atof(argv[3]) : 1e9;
     if (argc > 1)
         return !plan_all((uint32_t)atoi(argv[1]), argc > 2 ? (uint32_t)atoi(argv[2]) : 1, bound,

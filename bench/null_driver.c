@@ -27,6 +27,7 @@ static atomic_size_t created, most_created;
 static atomic_ullong next_handle = 1;
 static CUdeviceptr next_address = (CUdeviceptr)1 << 44;
 static _Thread_local CUcontext current;
+static _Thread_local unsigned below; /* how often the context lies below it */
 static char context_room, stream_room[64], function_room[MOST_PARAMS];
 
 __attribute__((constructor)) static void read_environment(void)
@@ -86,6 +87,20 @@ EXPORT CUresult cuCtxSetCurrent(CUcontext context)
 EXPORT CUresult cuCtxGetCurrent(CUcontext *context)
 {
     *context = current;
+    return CUDA_SUCCESS;
+}
+/* There is one context: what is pushed on it needs no place. */
+EXPORT CUresult cuCtxPushCurrent(CUcontext context)
+{
+    below += current != NULL;
+    current = context;
+    return CUDA_SUCCESS;
+}
+EXPORT CUresult cuCtxPopCurrent(CUcontext *context)
+{
+    *context = current;
+    current = below ? current : NULL;
+    below -= below > 0;
     return CUDA_SUCCESS;
 }
 EXPORT CUresult cuCtxGetDevice(CUdevice *device)
@@ -420,6 +435,8 @@ static const struct {
     ROW(cuDevicePrimaryCtxRetain),
     ROW(cuCtxSetCurrent),
     ROW(cuCtxGetCurrent),
+    ROW(cuCtxPushCurrent),
+    ROW(cuCtxPopCurrent),
     ROW(cuCtxGetDevice),
     ROW(cuCtxSynchronize),
     ROW(cuDeviceTotalMem),

@@ -18,6 +18,7 @@ def run(wait):
     env = turns.environment(LD_PRELOAD=f"{turns.BUILD}/lib/libebb.so", NULL_DRIVER_BYTES=str(2300 << 20), EBB_LINK="20G",
                             EBB_HOST_BUDGET="4GiB", EBB_LOG="debug", EBB_PLAN_WAIT=wait)
     log = subprocess.run([f"{turns.BUILD}/bin/bench_plan"], env=env, capture_output=True, text=True, timeout=600, check=True).stderr
+    assert re.search(r"drove [1-9]", log), f"no plan was driven:\n{log}"
     asked = log.index("ebb: making a plan")
     longest = [max(float(ms) for ms in re.findall(r"the longest call ([0-9.]+) ms", part)) for part in (log[:asked], log[asked:])]
     return dict(zip(("until a plan is asked for", "from then on"), longest))

@@ -12,6 +12,9 @@
  * up to the budget: a larger budget's is never smaller. Of every fixed strategy the plan is among the candidates, too, if it is not slower
  * for certain.
  *
+ * All of this is done twice: with prices alone, and on the advice of the dynamic program over stages (reversal.c), whose budget may be larger
+ * than the level: copies make up for that. Neither search knows of the other, so that adding one makes no budget's plan worse.
+ *
  * The work is bounded by numbers of walks, not by time: the same request gets the same plan on any machine.
  */
 #include <stdlib.h>
@@ -19,7 +22,7 @@
 
 #include "ckpt/planner/internal.h"
 
-enum { LONG_STEP = 3000 };
+enum { LONG_STEP = 3000, LONG_FOR_ADVICE = 1000 };
 
 /* How much is tried: coarse levels, how many of them are a stretch, levels from one to the next, walks at each. */
 typedef struct effort {
@@ -27,17 +30,32 @@ typedef struct effort {
 } effort_t;
 static const effort_t much = {25, 5, 8, 16}, little = {12, 4, 4, 5};
 
+/* `program`: what the dynamic program says, for a budget by this share of the way from the level's to what needs no plan. */
 typedef struct portfolio_entry {
     bool offload, recompute;
     double chain, idle;
+    enum { WITHOUT, ADVISED, FOLLOWED } program;
+    double share;
 } portfolio_entry_t;
 
 /* Those that win more often come first. */
-static const portfolio_entry_t portfolio[] = {
-    {true, true, 0, 1},       {true, true, 0.25, 0.5}, {true, false, 0, 1}, {true, true, 0, 0},
-    {false, true, 0.25, 0.5}, {true, true, 1, 0},      {true, true, 1, 1},  {false, true, 1, 1},
-    {false, true, 0, 0},      {false, true, 0, 1}};
-enum { PORTFOLIO = sizeof portfolio / sizeof portfolio[0] };
+static const portfolio_entry_t plain[] =
+    {{true, true, 0, 1, WITHOUT, 0}, {true, true, 0.25, 0.5, WITHOUT, 0},  {true, false, 0, 1, WITHOUT, 0},
+     {true, true, 0, 0, WITHOUT, 0}, {false, true, 0.25, 0.5, WITHOUT, 0}, {true, true, 1, 0, WITHOUT, 0},
+     {true, true, 1, 1, WITHOUT, 0}, {false, true, 1, 1, WITHOUT, 0},      {false, true, 0, 0, WITHOUT, 0},
+     {false, true, 0, 1, WITHOUT, 0}},
+                               by_program[] = {
+                                   {true, true, 0, 0, ADVISED, 0.65}, {true, true, 0, 1, ADVISED, 0.8},
+                                   {true, true, 0, 1, ADVISED, 0.9},  {true, true, 0, 1, ADVISED, 0.5},
+                                   {true, true, 0, 0, ADVISED, 0.8},  {false, true, 0, 0, ADVISED, 0},
+                                   {false, true, 0, 1, ADVISED, 0},   {false, true, 0.25, 0.5, ADVISED, 0},
+                                   {false, true, 0, 0, FOLLOWED, 0},  {false, true, 1, 0, ADVISED, 0},
+                                   {true, true, 0, 0, ADVISED, 0.2}};
+enum {
+    PLAIN = sizeof plain / sizeof plain[0],
+    BY_PROGRAM = sizeof by_program / sizeof by_program[0],
+    PORTFOLIO = BY_PROGRAM > PLAIN ? BY_PROGRAM : PLAIN
+};
 
 /* Every strategy, with those arguments that its row names. */
 static void try_strategies(ebb_candidates_t *c)
@@ -70,6 +88,9 @@ typedef struct search {
     ebb_improver_t improver;
     ebb_bound_t bound;
     effort_t effort;
+    const portfolio_entry_t *portfolio; /* [entries] */
+    uint8_t entries;
+    ebb_fates_t *program; /* NULL: the portfolio does not ask it */
     uint8_t order
         [PORTFOLIO]; /* [count] entries of the portfolio that are allowed, the one that was best last first */
     unsigned count;
@@ -95,9 +116,13 @@ static void to_front(search_t *s, unsigned place)
 /* The walk aims at fewer chunks if a plan has taken more than it was to, because the places that share chunks did not fit together. */
 static ebb_search_params_t params_of(const search_t *s, unsigned place, uint32_t target, uint32_t aim)
 {
-    const portfolio_entry_t *f = &portfolio[s->order[place]];
+    const portfolio_entry_t *f = &s->portfolio[s->order[place]];
     const ebb_candidate_t *incumbent = ebb_candidates_best(s->candidates, target);
-    return (ebb_search_params_t){.target_chunks = aim,
+    return (ebb_search_params_t){.target_chunks = f->program == FOLLOWED ? EBB_NONE / 2 : aim,
+                                 .fates = f->program == FOLLOWED ? s->program : NULL,
+                                 .advice = f->program == ADVISED ? s->program : NULL,
+                                 .chunks =
+                                     f->program ? target + (uint32_t)(f->share * (s->peak - target)) : 0,
                                  .offload = f->offload,
                                  .recompute = f->recompute,
                                  .most_replay_ns = ebb_candidates_slack(s->candidates, incumbent),
@@ -115,6 +140,16 @@ static bool has_its_turn(const search_t *s, unsigned place, uint32_t target)
            (place < 2 * walks && !ebb_candidates_best(s->candidates, target));
 }
 
+/* What is followed must be possible for the program. */
+static bool is_possible(const search_t *s, unsigned place, uint32_t target)
+{
+    const portfolio_entry_t *f = &s->portfolio[s->order[place]];
+    bool possible = true;
+    for (uint32_t i = 0; f->program == FOLLOWED && i < s->program->stages.pass_count; i++)
+        possible = possible && ebb_reversal_ns(&s->program->reversal, i, target) != UINT64_MAX;
+    return possible;
+}
+
 /* Half of the walks under one target with the portfolio, the others from the best of those on. */
 static void search_level(search_t *s, uint32_t target)
 {
@@ -126,7 +161,7 @@ static void search_level(search_t *s, uint32_t target)
     uint64_t least = UINT64_MAX;
     uint32_t aim = target;
     for (unsigned i = 0; i < s->count && target < s->peak; i++) {
-        if (!has_its_turn(s, i, target))
+        if (!has_its_turn(s, i, target) || !is_possible(s, i, target))
             continue;
         const ebb_search_params_t params = params_of(s, i, target, aim);
         const uint64_t ns = ebb_candidates_try(c, &params, target);
@@ -134,7 +169,7 @@ static void search_level(search_t *s, uint32_t target)
             aim = aim < 2 * target - c->chunks ? aim : 2 * target - c->chunks;
         if (ns <= step + 1)
             return;
-        if (ns < least) {
+        if (ns < least && !params.fates) { /* what is followed has no prices to improve */
             least = ns;
             best = params;
             winner = i;
@@ -166,9 +201,9 @@ static void begin_stretch(search_t *s, uint32_t cell)
 {
     const ebb_model_t *m = &s->candidates->model;
     s->count = s->searched = 0;
-    for (uint8_t i = 0; i < PORTFOLIO; i++)
-        if ((m->request->offload || !portfolio[i].offload) &&
-            (m->request->recompute || !portfolio[i].recompute))
+    for (uint8_t i = 0; i < s->entries; i++)
+        if ((m->request->offload || !s->portfolio[i].offload) &&
+            (m->request->recompute || !s->portfolio[i].recompute))
             s->order[s->count++] = i;
     ebb_improver_reset(&s->improver);
     search_coarse(s, cell);
@@ -261,9 +296,32 @@ static uint32_t lowest_of(const search_t *s)
     return low;
 }
 
+/* By the program's advice, as if there were no other way: what each of the two finds does not depend on the other. Its walks take longer, and
+ * long steps have gained nothing by it. */
+static void search_by_program(search_t *s)
+{
+    ebb_candidates_t *c = s->candidates;
+    ebb_fates_t program;
+    if (!c->model.request->recompute || c->model.trace->operation_count > LONG_FOR_ADVICE ||
+        ebb_candidates_done(c, c->limit))
+        return;
+    if (!ebb_fates_make_reversal(&program, &c->model, s->peak)) {
+        c->no_memory = true;
+        return;
+    }
+    ebb_front_t others = ebb_candidates_apart(c);
+    s->program = &program;
+    s->portfolio = by_program;
+    s->entries = BY_PROGRAM;
+    s->head_ns = 0;
+    search_levels(s);
+    ebb_candidates_join(c, &others);
+    ebb_fates_delete(&program);
+}
+
 static void search(ebb_candidates_t *c, uint32_t peak)
 {
-    search_t s = {.candidates = c, .peak = peak};
+    search_t s = {.candidates = c, .peak = peak, .portfolio = plain, .entries = PLAIN};
     s.effort = c->model.trace->operation_count <= LONG_STEP ? much : little;
     if (!ebb_bound_make(&s.bound, &c->model)) {
         c->no_memory = true;
@@ -274,6 +332,7 @@ static void search(ebb_candidates_t *c, uint32_t peak)
     s.stride = s.fine * s.effort.parts;
     if (ebb_improver_begin(&s.improver, c)) {
         search_levels(&s);
+        search_by_program(&s);
         ebb_improver_end(&s.improver);
     }
     ebb_bound_delete(&s.bound);

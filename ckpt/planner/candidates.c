@@ -64,11 +64,26 @@ void ebb_candidates_join(ebb_candidates_t *s, ebb_front_t *others)
     *others = (ebb_front_t){0};
 }
 
+/* Where places that share chunks do not fit together, what only replays touch may leave them. */
+static bool lay(ebb_candidates_t *s, ebb_overlay_t *overlay, uint32_t target, bool may_loosen)
+{
+    if (!ebb_overlay_make(overlay, &s->schedule, &s->model, target))
+        return false;
+    if (!may_loosen || overlay->chunk_count <= target ||
+        overlay->chunk_count == ebb_schedule_peak(&s->schedule, &s->model))
+        return true;
+    const uint32_t loosened = ebb_schedule_loosen(&s->schedule, &s->model);
+    if (!loosened)
+        return true;
+    ebb_overlay_delete(overlay);
+    return loosened != EBB_NONE && ebb_overlay_make(overlay, &s->schedule, &s->model, target);
+}
+
 /* The plan of the schedule that was walked, for which `target` chunks were wanted; its time. UINT64_MAX: there is none. */
-static uint64_t offer(ebb_candidates_t *s, uint32_t target)
+static uint64_t offer(ebb_candidates_t *s, uint32_t target, bool may_loosen)
 {
     ebb_overlay_t overlay;
-    if (!ebb_overlay_make(&overlay, &s->schedule, &s->model, target))
+    if (!lay(s, &overlay, target, may_loosen))
         return UINT64_MAX;
     s->chunks = overlay.chunk_count;
     if (overlay.chunk_count < s->least)
@@ -116,23 +131,24 @@ uint64_t ebb_candidates_slack(const ebb_candidates_t *s, const ebb_candidate_t *
 uint64_t ebb_candidates_try(ebb_candidates_t *s, const ebb_search_params_t *params, uint32_t target)
 {
     ebb_schedule_t *schedule = &s->schedule;
+    const bool may_loosen = params->chunks;
     uint64_t ns = UINT64_MAX;
     s->tries++;
     s->chunks = 0;
     if (is_given_up(s) || !ebb_schedule_walk(schedule, &s->model, params))
         return ns;
     if (!copies(schedule))
-        return offer(s, target);
+        return offer(s, target, may_loosen);
     const uint32_t peak = ebb_schedule_peak(schedule, &s->model),
                    limit = peak > params->target_chunks ? peak : params->target_chunks;
     if (!params->fates && !ebb_schedule_keep(schedule, &s->model, limit)) /* a fixed strategy is followed */
         return ns;
     /* As late as copies can be, where a try takes little time: it is hardly ever the better one. */
     if (s->model.trace->operation_count <= LONG_STEP)
-        ns = offer(s, target);
+        ns = offer(s, target, may_loosen);
     if (!ebb_schedule_relax(schedule, &s->model, limit))
         return ns;
-    const uint64_t relaxed = offer(s, target);
+    const uint64_t relaxed = offer(s, target, may_loosen);
     return ns < relaxed ? ns : relaxed;
 }
 

@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* For the dynamic program: its time goes with the third power of the stages of a pass. */
+enum { STAGES = 96 };
+
 /* ---- segments ---- */
 
 /* Cuts a pass after each stage with which a segment would hold more than `most` bytes; into `segment` if it is given. The
@@ -165,7 +168,11 @@ static void find_checkpoints(ebb_fates_t *f, const ebb_pass_t *p)
 {
     uint32_t *held = f->checkpoints + p->first_stage;
     memset(f->checkpoints, 0, f->stages.stage_count * sizeof *held);
-    if (f->strategy == EBB_POLICY_RECURSIVE || f->strategy == EBB_POLICY_REVOLVE)
+    if (f->strategy == EBB_POLICY_AUTO) {
+        memset(f->kept, 0, f->stages.stage_count);
+        ebb_reversal_hold(&f->reversal, (uint32_t)(p - f->stages.pass), f->chunks, f->stage - p->first_stage,
+                          held, f->kept + p->first_stage);
+    } else if (f->strategy == EBB_POLICY_RECURSIVE || f->strategy == EBB_POLICY_REVOLVE)
         hold_nested(f, p->stage_count, f->stage - p->first_stage, held);
     else
         for (uint32_t k = 1; k < p->stage_count; k++)
@@ -222,19 +229,15 @@ static ebb_fate_t fate_of(const ebb_fates_t *f, uint32_t content, double price)
     return (double)c->cost_ns < price * (double)t->buffer[c->buffer].bytes ? EBB_DROP : EBB_KEEP;
 }
 
-bool ebb_fates_make(ebb_fates_t *f, const ebb_model_t *m, const ebb_policy_t *policy)
+/* All but the stages, which are found. False: no memory, and nothing is owned. */
+static bool look_at_contents(ebb_fates_t *f)
 {
-    *f = (ebb_fates_t){.model = m,
-                       .strategy = policy->code,
-                       .number = policy->number,
-                       .names = policy->names,
-                       .stage = EBB_NONE};
-    if (!ebb_stages_find(&f->stages, m))
-        return false;
+    const ebb_model_t *m = f->model;
     f->segment = calloc((size_t)f->stages.stage_count + 1, sizeof *f->segment);
     f->checkpoints = calloc((size_t)f->stages.stage_count + 1, sizeof *f->checkpoints);
     f->fate = calloc((size_t)m->content_count + 1, 1);
-    if (!f->segment || !f->checkpoints || !f->fate) {
+    f->kept = calloc((size_t)f->stages.stage_count + 1, 1);
+    if (!f->segment || !f->checkpoints || !f->fate || !f->kept) {
         ebb_fates_delete(f);
         return false;
     }
@@ -247,12 +250,34 @@ bool ebb_fates_make(ebb_fates_t *f, const ebb_model_t *m, const ebb_policy_t *po
     return true;
 }
 
+bool ebb_fates_make(ebb_fates_t *f, const ebb_model_t *m, const ebb_policy_t *policy)
+{
+    *f = (ebb_fates_t){.model = m,
+                       .strategy = policy->code,
+                       .number = policy->number,
+                       .names = policy->names,
+                       .stage = EBB_NONE};
+    return ebb_stages_find(&f->stages, m) && look_at_contents(f);
+}
+
+bool ebb_fates_make_reversal(ebb_fates_t *f, const ebb_model_t *m, uint32_t chunks)
+{
+    *f = (ebb_fates_t){.model = m, .strategy = EBB_POLICY_AUTO, .number = 1, .stage = EBB_NONE};
+    if (!ebb_stages_split(&f->stages, m, STAGES) || !look_at_contents(f))
+        return false;
+    if (ebb_reversal_make(&f->reversal, &f->stages, m, chunks))
+        return true;
+    ebb_fates_delete(f);
+    return false;
+}
 void ebb_fates_delete(ebb_fates_t *f)
 {
     ebb_stages_delete(&f->stages);
     free(f->segment);
     free(f->checkpoints);
     free(f->fate);
+    free(f->kept);
+    ebb_reversal_delete(&f->reversal);
     *f = (ebb_fates_t){0};
 }
 
@@ -300,5 +325,6 @@ ebb_fate_t ebb_fates_of(const ebb_fates_t *f, uint32_t content, uint32_t operati
         return EBB_KEEP;
     if (operation >= p->peak && f->segment[home] == f->segment[f->stage])
         return EBB_KEEP;
-    return f->checkpoints[far] > f->checkpoints[home] ? EBB_KEEP : EBB_DROP;
+    const uint8_t kept = f->kept[home] & (far > home ? EBB_KEPT_OVER : EBB_KEPT_INNER);
+    return kept || f->checkpoints[far] > f->checkpoints[home] ? EBB_KEEP : EBB_DROP;
 }

@@ -179,6 +179,14 @@ static double offload_price(const ebb_planner_walk_t *w, uint32_t buffer)
            m->request->hardware.in_slowdown * in;
 }
 
+/* Whether an adviser would drop it. */
+static bool is_advised(const ebb_planner_walk_t *w, uint32_t buffer)
+{
+    const ebb_buffer_state_t *s = &w->state[buffer];
+    return w->params->advice && s->content == s->program &&
+           ebb_fates_of(w->params->advice, s->content, w->point, s->next_operation) == EBB_DROP;
+}
+
 /* x to the power of `exponent`, for the few exponents of the portfolio: 0, 1/4, 1/2, 1. (Without libm: sqrt is an
  * instruction here.) */
 static double power(double x, double exponent)
@@ -201,6 +209,8 @@ void ebb_planner_score(ebb_planner_walk_t *w, uint32_t buffer)
         return;
     double drop = drop_price(w, buffer, ebb_planner_next(w, buffer)), offload = offload_price(w, buffer),
            from, to;
+    if (is_advised(w, buffer))
+        drop *= 1e-6;
     if (w->params->more_to_drop) {
         drop += w->params->more_to_drop[buffer];
         offload += w->params->more_to_offload[buffer];

@@ -40,6 +40,8 @@ typedef struct ebb_stages {
 /* Borders lie where NVTX ranges change, if the trace names any in the pass, and where the data flow is thinnest. False: no
  * memory; nothing is owned then. */
 bool ebb_stages_find(ebb_stages_t *stages, const ebb_model_t *model);
+/* Borders at all points that something goes over, or at the thinnest of them: at most so many stages in a pass. */
+bool ebb_stages_split(ebb_stages_t *stages, const ebb_model_t *model, uint32_t most);
 void ebb_stages_delete(ebb_stages_t *stages);
 
 /* Whether an operation lies in the backward of its pass. */
@@ -48,6 +50,37 @@ static inline bool ebb_stages_is_backward(const ebb_stages_t *s, uint32_t operat
     const uint32_t pass = s->pass_of[operation];
     return pass != EBB_NONE && operation >= s->pass[pass].peak;
 }
+
+/* ---- reversal ----
+ *
+ * The fastest way to reverse a pass within so many chunks, as far as its stages are a chain: a dynamic program (reversal.c).
+ *
+ * A stretch of stages is reversed in one of two ways. Its first stage is kept whole, then the others are reversed, then the first one. Or
+ * stages are gone through without being kept, up to a checkpoint; then what is behind the checkpoint is reversed, then what is in
+ * front of it. Nothing is copied, and what a stage makes besides counts only while it is gone through. So it is no bound, and the
+ * plan may take more or fewer chunks.
+ */
+
+typedef struct ebb_reversal {
+    struct ebb_reversal_part *part; /* one for each pass; owned */
+    uint32_t part_count;
+    uint32_t unit; /* chunks that the program counts as one */
+} ebb_reversal_t;
+
+/* For up to so many chunks. False: no memory; nothing is owned then. */
+bool ebb_reversal_make(ebb_reversal_t *reversal, const ebb_stages_t *stages, const ebb_model_t *model,
+                       uint32_t chunks);
+void ebb_reversal_delete(ebb_reversal_t *reversal);
+
+/* Of all forwards that a pass takes within so many chunks; UINT64_MAX: it is not possible. */
+uint64_t ebb_reversal_ns(const ebb_reversal_t *reversal, uint32_t pass, uint32_t chunks);
+
+/* Of a stage, while another one is reversed: what only its own backward reads, what goes over the border behind it. */
+enum { EBB_KEPT_INNER = 1, EBB_KEPT_OVER = 2 };
+/* What is held while a stage of the pass is reversed, in forward while the last one is: `checkpoint` and `kept`, by stage of the pass, all
+ * zero before. */
+void ebb_reversal_hold(const ebb_reversal_t *reversal, uint32_t pass, uint32_t chunks, uint32_t stage,
+                       uint32_t *checkpoint, uint8_t *kept);
 
 /* ---- fates ----
  *
@@ -73,6 +106,8 @@ static inline bool ebb_stages_is_backward(const ebb_stages_t *s, uint32_t operat
  *                not dropped, and what goes over borders. Names that cover stages which save nothing but what goes over their
  *                border (a chain of single operations, say) drop that too; where they cover many in a row, but for the root of
  *                their number
+ *
+ * No policy of its own: the dynamic program, which says for each stage what is held of it (ebb_fates_make_reversal).
  */
 
 typedef enum ebb_fate { EBB_KEEP, EBB_FORGET, EBB_DROP, EBB_OFFLOAD } ebb_fate_t;
@@ -89,10 +124,15 @@ typedef struct ebb_fates {
     uint32_t *
         checkpoints; /* per stage, while `stage` is reversed: how many borders up to its own are checkpoints */
     uint32_t stage, segments;
+    ebb_reversal_t reversal; /* of strategy `auto` */
+    uint32_t chunks;         /* for it; the walk sets them */
+    uint8_t *kept;           /* per stage, as `checkpoints` */
 } ebb_fates_t;
 
 /* False: no memory. */
 bool ebb_fates_make(ebb_fates_t *fates, const ebb_model_t *model, const ebb_policy_t *policy);
+/* What the dynamic program says for budgets of up to so many chunks. */
+bool ebb_fates_make_reversal(ebb_fates_t *fates, const ebb_model_t *model, uint32_t chunks);
 void ebb_fates_delete(ebb_fates_t *fates);
 
 /* Another operation is being prepared. True: another segment is reversed from here on. */
@@ -161,7 +201,9 @@ typedef struct ebb_search_params {
     double chain;            /* how much of the replays of missing inputs counts into the price of a drop */
     double idle;             /* exponent of the time until the next use in the score */
     const double *more_to_drop, *more_to_offload; /* per buffer: ns on top of the price; NULL: none */
-    ebb_fates_t *fates; /* a fixed strategy, which says what is given up and when; NULL: none does */
+    ebb_fates_t *fates;  /* a strategy, which says what is given up and when; NULL: none does */
+    ebb_fates_t *advice; /* a strategy: what it drops is given up first where memory runs out; NULL: none */
+    uint32_t chunks;     /* that the dynamic program may take, if it is one of these; 0: it is not */
 } ebb_search_params_t;
 
 /* The step under a limit of target_chunks, in one walk (walk.c). It may use more than that where it
@@ -175,6 +217,10 @@ bool ebb_schedule_keep(ebb_schedule_t *schedule, const ebb_model_t *model, uint3
 /* Longer intervals for what is copied, where less than `limit` chunks are taken (copies.c): a copy out that goes over the
  * step's end gets a further interval, a tail. False: no memory. */
 bool ebb_schedule_relax(ebb_schedule_t *schedule, const ebb_model_t *model, uint32_t limit);
+
+/* What only replays touch, from one that makes it until it is discarded, gets a scratch place of its own instead of its buffer's: a place
+ * with fewer intervals is easier to lay (loosen.c). How many did; EBB_NONE: no memory, and the schedule is of no use. */
+uint32_t ebb_schedule_loosen(ebb_schedule_t *schedule, const ebb_model_t *model);
 
 /* Chunks for every place (overlay.c). */
 typedef struct ebb_overlay {
@@ -218,6 +264,15 @@ static inline int ebb_by_number(const void *a, const void *b)
 {
     const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
+}
+
+/* Where an event finds a buffer. */
+static inline uint32_t ebb_event_place(const ebb_schedule_t *s, const ebb_event_t *event, uint32_t buffer)
+{
+    for (uint32_t i = event->first_redirect; i < event->first_redirect + event->redirect_count; i++)
+        if (s->redirect[i].buffer == buffer)
+            return s->redirect[i].place;
+    return buffer;
 }
 
 static inline uint32_t ebb_place_chunks(const ebb_schedule_t *s, const ebb_model_t *m, uint32_t place)

@@ -80,18 +80,10 @@ static uint32_t stream_of(const ebb_model_t *m, const ebb_event_t *event)
     return m->trace->operation[event->operation].stream;
 }
 
-static uint32_t place_of(const ebb_schedule_t *s, const ebb_event_t *event, uint32_t buffer)
-{
-    for (uint32_t i = event->first_redirect; i < event->first_redirect + event->redirect_count; i++)
-        if (s->redirect[i].buffer == buffer)
-            return s->redirect[i].place;
-    return buffer;
-}
-
 /* The clocks' number; a small buffer has its own. */
 static uint32_t touched(const ordering_t *o, const ebb_event_t *event, uint32_t buffer)
 {
-    const uint32_t place = place_of(o->schedule, event, buffer);
+    const uint32_t place = ebb_event_place(o->schedule, event, buffer);
     return o->interval[place] != EBB_NONE ? o->interval[place] : o->schedule->interval_count + place;
 }
 
@@ -349,7 +341,7 @@ bool ebb_schedule_streams(uint32_t *streams, const ebb_schedule_t *s, const ebb_
         for (uint32_t k = at[i]; k != EBB_NONE; k = next[k])
             interval[s->interval[k].place] = k;
         for (uint32_t k = m->first_touch[event->operation]; k < m->first_touch[event->operation + 1]; k++) {
-            const uint32_t of = interval[place_of(s, event, m->touch[k].buffer)];
+            const uint32_t of = interval[ebb_event_place(s, event, m->touch[k].buffer)];
             if (of != EBB_NONE)
                 streams[of] |= UINT32_C(1) << stream_of(m, event);
         }

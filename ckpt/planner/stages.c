@@ -190,12 +190,47 @@ static uint32_t find_borders(const ebb_model_t *m, const ebb_pass_t *p, const ui
     return join_empty(p, saved, at, thin_out(over, at, count));
 }
 
+/* Keeps the thinnest points; of those that are equal, one in so many. `sorted`: memory for their thicknesses. */
+static uint32_t keep_thinnest(const uint64_t *over, uint32_t *at, uint32_t count, uint32_t most,
+                              uint64_t *sorted)
+{
+    uint32_t kept = 0, thinner = 0, equal = 0, passed = 0;
+    if (count <= most)
+        return count;
+    for (uint32_t i = 0; i < count; i++)
+        sorted[i] = over[at[i]];
+    qsort(sorted, count, sizeof *sorted, ebb_by_number);
+    const uint64_t thickest = sorted[most];
+    for (uint32_t i = 0; i < count; i++) {
+        thinner += over[at[i]] < thickest;
+        equal += over[at[i]] == thickest;
+    }
+    const uint32_t each = most > thinner ? (equal + most - thinner - 1) / (most - thinner) : count + 1;
+    for (uint32_t i = 0; i < count; i++)
+        if (over[at[i]] < thickest || (over[at[i]] == thickest && ++passed % each == 0))
+            at[kept++] = at[i];
+    return kept;
+}
+
+/* Every point of a pass that something goes over, of those that have saved something since the one before; or the thinnest. */
+static uint32_t find_points(const ebb_pass_t *p, const uint64_t *over, const uint64_t *saved, uint32_t *at,
+                            uint32_t most, uint64_t *sorted)
+{
+    uint32_t count = 0;
+    for (uint32_t i = p->begin + 1; i < p->peak; i++)
+        if (over[i])
+            at[count++] = i;
+    return keep_thinnest(over, at, join_empty(p, saved, at, count), most, sorted);
+}
+
+/* `most`: borders; 0: as they are found. */
 static void number_stages(ebb_stages_t *s, const ebb_model_t *m, const uint64_t *over, const uint64_t *saved,
-                          uint32_t *at)
+                          uint32_t *at, uint32_t most, uint64_t *sorted)
 {
     for (uint32_t i = 0; i < s->pass_count; i++) {
         ebb_pass_t *p = &s->pass[i];
-        const uint32_t borders = find_borders(m, p, over, saved, at);
+        const uint32_t borders =
+            most ? find_points(p, over, saved, at, most, sorted) : find_borders(m, p, over, saved, at);
         p->first_stage = s->stage_count;
         p->stage_count = borders + 1;
         for (uint32_t k = p->begin, b = 0; k < p->peak; k++) {
@@ -237,7 +272,7 @@ static void find_homes(ebb_stages_t *s, const ebb_model_t *m)
     }
 }
 
-bool ebb_stages_find(ebb_stages_t *s, const ebb_model_t *m)
+static bool find_stages(ebb_stages_t *s, const ebb_model_t *m, uint32_t most)
 {
     const size_t n = (size_t)m->trace->operation_count + 2;
     *s = (ebb_stages_t){.stage_of = calloc(n, sizeof *s->stage_of), .pass_of = calloc(n, sizeof *s->pass_of)};
@@ -245,24 +280,36 @@ bool ebb_stages_find(ebb_stages_t *s, const ebb_model_t *m)
     s->far = calloc((size_t)m->content_count + 1, sizeof *s->far);
     s->border = calloc(n, sizeof *s->border);
     s->saved = calloc(n, sizeof *s->saved);
-    uint64_t *alive = calloc(n, sizeof *alive) /* later: what is saved */, *over = calloc(n, sizeof *over);
+    uint64_t *alive = calloc(n, sizeof *alive) /* later: what is saved */, *over = calloc(n, sizeof *over),
+             *sorted = calloc(n, sizeof *sorted);
     uint32_t *at = calloc(n, sizeof *at);
     bool good = s->stage_of && s->pass_of && s->home && s->far && s->border && s->saved && alive && over &&
-                at && find_passes(s, m, alive);
+                sorted && at && find_passes(s, m, alive);
     if (good) {
         flow(s, m, over);
         memset(alive, 0, n * sizeof *alive);
         find_saved(s, m, alive);
-        number_stages(s, m, over, alive, at);
+        number_stages(s, m, over, alive, at, most, sorted);
         find_homes(s, m);
         number_backward(s, m);
     }
     free(alive);
     free(over);
+    free(sorted);
     free(at);
     if (!good)
         ebb_stages_delete(s);
     return good;
+}
+
+bool ebb_stages_find(ebb_stages_t *s, const ebb_model_t *m)
+{
+    return find_stages(s, m, 0);
+}
+
+bool ebb_stages_split(ebb_stages_t *s, const ebb_model_t *m, uint32_t most)
+{
+    return find_stages(s, m, most - 1);
 }
 
 void ebb_stages_delete(ebb_stages_t *s)

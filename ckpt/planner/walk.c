@@ -205,15 +205,22 @@ static void end(ebb_planner_walk_t *w)
 static void walk_once(ebb_planner_walk_t *w)
 {
     const ebb_model_t *m = w->model;
-    if (w->params->fates)
-        w->params->fates->stage = EBB_NONE;
+    ebb_fates_t *const fates = w->params->fates ? w->params->fates : w->params->advice;
+    if (fates) {
+        fates->stage = EBB_NONE;
+        fates->chunks = w->params->chunks;
+    }
     uint32_t next_death = 0;
     begin(w);
     for (w->point = 0; w->point < m->trace->operation_count && !w->failed; w->point++) {
         uint32_t from = m->first_touch[w->point], to = m->first_touch[w->point + 1];
         free_dead(w, &next_death);
-        if (w->params->fates && ebb_fates_turn(w->params->fates, w->point))
-            ebb_planner_let_all_go(w);
+        if (fates && ebb_fates_turn(fates, w->point)) {
+            if (w->params->fates)
+                ebb_planner_let_all_go(w);
+            for (uint32_t i = 0; w->params->advice && i < w->resident_count; i++)
+                ebb_planner_rank(w, w->resident[i]);
+        }
         bring_inputs(w, from, to);
         ebb_planner_make_room(w, 0, w->point);
         admit_outputs(w, from, to);

@@ -552,6 +552,11 @@ static void write_module(sg_ptx_translator_t *t)
     sg_ptx_find_waits(t);
     sg_ptx_line(t, "#include \"%s\"", t->part == SG_PTX_OUTLINE ? "softgpu/kernel_abi.h" : "warp.h");
     for (uint32_t f = 0; f < m->function_count; f++)
+        if (t->written[f] && sg_ptx_has_stack(m->functions[f])) {
+            sg_ptx_line(t, "#include \"warp_stack.h\"");
+            break;
+        }
+    for (uint32_t f = 0; f < m->function_count; f++)
         if (t->written[f])
             sg_ptx_line(t, "static void f%u(sg_warp_t *w, uint32_t mask, uint8_t *const *arguments);", f);
     if (t->part != SG_PTX_OUTLINE)

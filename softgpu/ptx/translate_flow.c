@@ -583,6 +583,8 @@ void sg_ptx_write_body(sg_ptx_translator_t *t)
     sg_ptx_line(t, "uint32_t cc = 0;");
     write_registers(t);
     write_variables(t);
+    if (sg_ptx_has_stack(t->function))
+        sg_ptx_line(t, "sg_stack_t stack = {0};");
     write_argument_places(t);
     if (t->pieces[0].order != 0)
         sg_ptx_line(t, "goto b%u;", t->pieces[0].order);

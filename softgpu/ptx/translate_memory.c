@@ -142,6 +142,46 @@ static void policy(sg_ptx_translator_t *t)
     sg_ptx_result(t, &t->insn->operands[0], 64, false, "sg_all64(0)");
 }
 
+/* ---- memory taken while the function runs ---- */
+bool sg_ptx_has_stack(const sg_ptx_function_t *f)
+{
+    for (uint32_t i = 0; i < f->insn_count; i++)
+        if (f->insns[i].opcode == SG_PTX_OP_ALLOCA || f->insns[i].opcode == SG_PTX_OP_STACKSAVE ||
+            f->insns[i].opcode == SG_PTX_OP_STACKRESTORE)
+            return true;
+    return false;
+}
+
+static void need_wide_addresses(sg_ptx_translator_t *t)
+{
+    if (t->insn->type[0] != SG_PTX_U64)
+        sg_ptx_refuse(t, "addresses of 32 bits");
+}
+
+static void take_stack(sg_ptx_translator_t *t)
+{
+    enum { ALIGN = 16 }; /* at least; Clang 19 writes 0 */
+    const sg_ptx_operand_t *align = &t->insn->operands[2];
+    const uint64_t bytes = align->kind == SG_PTX_IMMEDIATE && align->bits > ALIGN ? align->bits : ALIGN;
+    need_wide_addresses(t);
+    if (bytes & (bytes - 1) || bytes > 4096)
+        sg_ptx_refuse(t, "an alignment of %" PRIu64, bytes);
+    sg_ptx_result(t, &t->insn->operands[0], 64, false,
+                  sg_ptx_text(t, "SG_ALLOCA(%s, %s, %" PRIu64 ")", t->mask, sg_ptx_value(t, 1, 64), bytes));
+}
+
+static void save_stack(sg_ptx_translator_t *t)
+{
+    need_wide_addresses(t);
+    sg_ptx_result(t, &t->insn->operands[0], 64, false, "sg_all64(stack.marks)");
+}
+
+static void restore_stack(sg_ptx_translator_t *t)
+{
+    need_wide_addresses(t);
+    sg_ptx_line(t, "sg_stack_restore(&stack, %s, %s);", t->mask, sg_ptx_value(t, 0, 64));
+}
+
 /* ---- atomic operations ---- */
 /* The name of sg_atom_<name>. */
 static const char *atomic_name(sg_ptx_translator_t *t, sg_ptx_type_t type)
@@ -199,6 +239,12 @@ sg_ptx_emit_t sg_ptx_emit_memory(const sg_ptx_insn_t *insn)
         return nothing;
     case SG_PTX_OP_CREATEPOLICY_FRACTIONAL:
         return policy;
+    case SG_PTX_OP_ALLOCA:
+        return take_stack;
+    case SG_PTX_OP_STACKSAVE:
+        return save_stack;
+    case SG_PTX_OP_STACKRESTORE:
+        return restore_stack;
     case SG_PTX_OP_ATOM:
     case SG_PTX_OP_RED:
         return atomic;

@@ -129,6 +129,7 @@ sg_ptx_emit_t sg_ptx_emit_int(const sg_ptx_insn_t *insn);
 sg_ptx_emit_t sg_ptx_emit_float(const sg_ptx_insn_t *insn);
 sg_ptx_emit_t sg_ptx_emit_convert(const sg_ptx_insn_t *insn);
 sg_ptx_emit_t sg_ptx_emit_memory(const sg_ptx_insn_t *insn);
+bool sg_ptx_has_stack(const sg_ptx_function_t *f); /* alloca and its like: warp_stack.h */
 sg_ptx_emit_t sg_ptx_emit_warp(const sg_ptx_insn_t *insn);
 sg_ptx_emit_t sg_ptx_emit_mbarrier(const sg_ptx_insn_t *insn);
 /* Whether lanes meet at it. */

@@ -94,7 +94,7 @@ static uint32_t agree(const char *policy, uint32_t first_width, uint32_t second_
     const ebb_plan_request_t least = request_of("auto", 0);
     const uint64_t floor = ebb_plan_floor(first, &least);
     for (uint32_t i = 0; i < 6; i++) {
-        ebb_plan_request_t q = request_of("auto", floor + floor * i / 4);
+        ebb_plan_request_t q = request_of("auto", floor + floor * i / 2);
         ebb_plan_t *leading = ebb_plan_make(first, &q, why, sizeof why);
         assert_non_null(leading);
         ebb_boundary_t *b = boundary_of(leading, first, second);

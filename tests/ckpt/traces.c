@@ -186,7 +186,7 @@ ebb_trace_t *trace_of_transformer(const trace_shape_t *s)
 
 /* ---- by chance ---- */
 
-static uint32_t draw(uint32_t *state, uint32_t below)
+uint32_t trace_draw(uint32_t *state, uint32_t below)
 {
     *state = *state * 1664525u + 1013904223u;
     return (uint32_t)((uint64_t)(*state >> 4) * below >> 28);
@@ -196,17 +196,17 @@ static void random_access(maker_t *m, uint32_t *seed, uint32_t *alive, uint32_t 
 {
     ebb_trace_operation_t *o = ebb_trace_add_operation(m->t);
     snprintf(o->name, sizeof o->name, "op");
-    o->proofs = draw(seed, 8) ? 3 : 0;
-    o->duration_ns = 1000 + draw(seed, 100000);
+    o->proofs = trace_draw(seed, 8) ? 3 : 0;
+    o->duration_ns = 1000 + trace_draw(seed, 100000);
     for (uint32_t i = 0; i < accesses; i++) {
-        uint32_t pick =
-            alive[draw(seed, 3) ? count - 1 - draw(seed, count < 6 ? count : 6) : draw(seed, count)];
+        uint32_t pick = alive[trace_draw(seed, 3) ? count - 1 - trace_draw(seed, count < 6 ? count : 6)
+                                                  : trace_draw(seed, count)];
         bool known = false;
         for (uint32_t k = o->first_access; k < m->t->access_count; k++)
             known |= m->t->access[k].buffer == pick;
         if (known)
             continue;
-        uint32_t mode = draw(seed, 10);
+        uint32_t mode = trace_draw(seed, 10);
         ebb_trace_access_t *a = ebb_trace_add_access(m->t);
         a->buffer = pick;
         a->param_offset = 8 * i;
@@ -249,8 +249,8 @@ ebb_trace_t *trace_of_stages(uint32_t seed, uint32_t stages)
     uint32_t *saved = state + stages + 1;
     state[0] = add_buffer(&m, CHUNK, false);
     for (uint32_t i = 0; i < stages; i++) {
-        state[i + 1] = born(&m, 1 + draw(&seed, 4));
-        saved[i] = born(&m, 1 + draw(&seed, 8));
+        state[i + 1] = born(&m, 1 + trace_draw(&seed, 4));
+        saved[i] = born(&m, 1 + trace_draw(&seed, 8));
         op(&m, "forward", 1, R(state[i]), W(state[i + 1]), W(saved[i]), END);
     }
     uint32_t gradient = born(&m, (uint32_t)(m.t->buffer[state[stages]].bytes / CHUNK));
@@ -269,7 +269,7 @@ ebb_trace_t *trace_of_stages(uint32_t seed, uint32_t stages)
         gradient = before;
     }
     for (uint32_t i = 0; i < m.t->operation_count; i++)
-        m.t->operation[i].duration_ns = CHAIN_NS / 10 * (1 + draw(&seed, 20));
+        m.t->operation[i].duration_ns = CHAIN_NS / 10 * (1 + trace_draw(&seed, 20));
     free(state);
     return m.t;
 }
@@ -278,17 +278,19 @@ ebb_trace_t *trace_by_chance(uint32_t seed, uint32_t operations)
 {
     enum { ALIVE = 24 };
     maker_t m = {ebb_trace_new(CHUNK), 0};
-    uint32_t alive[ALIVE], count = 0, persistent = 1 + draw(&seed, 4);
+    uint32_t alive[ALIVE], count = 0, persistent = 1 + trace_draw(&seed, 4);
     while (count < persistent)
-        alive[count++] = add_buffer(&m, draw(&seed, 4) ? CHUNK * (1 + draw(&seed, 4)) - 256 : 2048, false);
+        alive[count++] =
+            add_buffer(&m, trace_draw(&seed, 4) ? CHUNK * (1 + trace_draw(&seed, 4)) - 256 : 2048, false);
     for (uint32_t i = 0; i < operations; i++) {
         uint32_t wanted = i < operations / 2 ? 2 : 0; /* more and more alive, then fewer and fewer */
-        if (draw(&seed, 3) < 1 + wanted / 2 && count < ALIVE)
-            alive[count++] =
-                add_buffer(&m, draw(&seed, 5) ? CHUNK * (1 + draw(&seed, 5)) : 512 + draw(&seed, 9000), true);
-        random_access(&m, &seed, alive, count, 1 + draw(&seed, 4));
-        if (draw(&seed, 3) >= 1 + wanted / 2 && count > persistent) {
-            uint32_t at = persistent + draw(&seed, count - persistent);
+        if (trace_draw(&seed, 3) < 1 + wanted / 2 && count < ALIVE)
+            alive[count++] = add_buffer(
+                &m, trace_draw(&seed, 5) ? CHUNK * (1 + trace_draw(&seed, 5)) : 512 + trace_draw(&seed, 9000),
+                true);
+        random_access(&m, &seed, alive, count, 1 + trace_draw(&seed, 4));
+        if (trace_draw(&seed, 3) >= 1 + wanted / 2 && count > persistent) {
+            uint32_t at = persistent + trace_draw(&seed, count - persistent);
             dies(&m, alive[at]);
             alive[at] = alive[--count];
         }

@@ -26,6 +26,30 @@ enum { CHAIN_NS = 1000 };
  * state before. Sizes and times are by chance. */
 ebb_trace_t *trace_of_stages(uint32_t seed, uint32_t stages);
 
+/* Steps by chance of other shapes, as chains of stages are: every buffer is written once, as a whole, and backward has an operation for each
+ * of forward, with a gradient of its own. Sizes and times are by chance. */
+typedef struct trace_family {
+    const char *name;
+    ebb_trace_t *(*make)(uint32_t seed, uint32_t size);
+    uint32_t least, most; /* sizes for which the best plan can be found (plan_exact.h) */
+} trace_family_t;
+
+/* Stages that read the three states before them (dense skip connections); two layers of LSTM cells over time; down and up again with
+ * connections across (U-Net). `size`: stages; moments; depths. The caller owns the trace. */
+ebb_trace_t *trace_of_skips(uint32_t seed, uint32_t size);
+ebb_trace_t *trace_of_lstm(uint32_t seed, uint32_t size);
+ebb_trace_t *trace_of_unet(uint32_t seed, uint32_t size);
+
+/* Those and chains of stages, up to one without a name. */
+extern const trace_family_t trace_families[];
+
+/* A chain of stages that save nothing but large states: with a slow link it is best to copy a few out, and to rebuild others from them (two
+ * levels). */
+ebb_trace_t *trace_of_two_levels(uint32_t seed, uint32_t stages);
+
+/* A number by chance below another one. */
+uint32_t trace_draw(uint32_t *state, uint32_t below);
+
 /* Any step: buffers and operations by chance, with in-place updates, scratch, small buffers, unproven
  * operations. */
 ebb_trace_t *trace_by_chance(uint32_t seed, uint32_t operations);

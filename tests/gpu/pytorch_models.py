@@ -160,6 +160,8 @@ def parse_arguments():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--precision", choices=["bf16", "fp16", "fp32"], default="bf16", help="bf16, fp16: by autocast; fp16 scales its gradients")
+    parser.add_argument("--scale", type=int, default=16, help="fp16: the power of two that gradients are scaled by at first")
+    parser.add_argument("--growth", type=int, default=2000, help="fp16: after so many steps without infinite gradients twice that")
     parser.add_argument("--optimizer", choices=["fused", "foreach"], default="fused", help="how AdamW is computed")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--accumulate", type=int, default=1, help="batches of a step")
@@ -169,15 +171,16 @@ def parse_arguments():
 
 
 def train(o, model, optimizer, data):
-    """Losses, for each of which its step waits as a script that prints them does, and milliseconds."""
-    device, losses, times = o.device, [], []
+    """Losses, for each of which its step waits as a script that prints them does; milliseconds; steps that infinite gradients have the scaler skip."""
+    device, losses, times, skipped = o.device, [], [], []
     compiled = model
     if o.mode == "compile":
         from torch._functorch import config
 
         config.activation_memory_budget = o.memory
         compiled = torch.compile(model)
-    scaler = torch.amp.GradScaler(device, enabled=o.precision == "fp16")
+    scaler = torch.amp.GradScaler(device, init_scale=2.0**o.scale, growth_interval=o.growth, enabled=o.precision == "fp16")
+    scale = scaler.get_scale()
     for i in range(o.steps):
         begin = time.perf_counter()
         for k in range(o.accumulate):
@@ -196,7 +199,9 @@ def train(o, model, optimizer, data):
         optimizer.zero_grad(set_to_none=True)
         losses.append(loss.item())
         times.append((time.perf_counter() - begin) * 1e3)
-    return losses, times
+        before, scale = scale, scaler.get_scale()
+        skipped += [i] if scale < before else []
+    return losses, times, skipped
 
 
 def of_allocator():
@@ -224,13 +229,13 @@ def main():
     if o.device == "cuda":
         data = [batch.pin_memory() for batch in data]
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1, **{o.optimizer: True} if o.device == "cuda" else {})
-    losses, times = train(o, model, optimizer, data)
+    losses, times, skipped = train(o, model, optimizer, data)
     sums = hashlib.sha256(json.dumps([loss.hex() for loss in losses]).encode())
     for p in [*model.parameters(), *(t for state in optimizer.state.values() for t in state.values())]:
         bits = p.detach().cpu().contiguous()
         sums.update(ctypes.string_at(bits.data_ptr(), bits.nbytes))
     ms = statistics.median(times[o.warmup :])
-    result = {"model": o.model, "mode": o.mode, "hash": sums.hexdigest()[:16], "seed": o.seed, "precision": o.precision, "losses": losses,
+    result = {"model": o.model, "mode": o.mode, "hash": sums.hexdigest()[:16], "seed": o.seed, "precision": o.precision, "losses": losses, "skipped": skipped,
               "ms": round(ms, 3), "tokens_per_s": round(o.batch * o.context / ms * 1e3),
               "parameters": sum(p.numel() for p in model.parameters())}
     if o.device == "cuda":

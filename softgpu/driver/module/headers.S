@@ -14,4 +14,5 @@
     text sg_jit_warp_memory_h, warp_memory.h
     text sg_jit_warp_sync_h, warp_sync.h
     text sg_jit_warp_mbarrier_h, warp_mbarrier.h
+    text sg_jit_warp_stack_h, warp_stack.h
     .section .note.GNU-stack, "", %progbits

@@ -28,13 +28,13 @@ extern char **environ;
 
 /* The headers that the C text includes (headers.S). */
 extern const char sg_jit_abi_h[], sg_jit_warp_h[], sg_jit_warp_flow_h[], sg_jit_warp_float_h[],
-    sg_jit_warp_memory_h[], sg_jit_warp_sync_h[], sg_jit_warp_mbarrier_h[];
+    sg_jit_warp_memory_h[], sg_jit_warp_sync_h[], sg_jit_warp_mbarrier_h[], sg_jit_warp_stack_h[];
 static const struct {
     const char *name, *text;
-} headers[] = {{"softgpu/kernel_abi.h", sg_jit_abi_h},     {"warp.h", sg_jit_warp_h},
-               {"warp_flow.h", sg_jit_warp_flow_h},        {"warp_float.h", sg_jit_warp_float_h},
-               {"warp_memory.h", sg_jit_warp_memory_h},    {"warp_sync.h", sg_jit_warp_sync_h},
-               {"warp_mbarrier.h", sg_jit_warp_mbarrier_h}};
+} headers[] = {{"softgpu/kernel_abi.h", sg_jit_abi_h},      {"warp.h", sg_jit_warp_h},
+               {"warp_flow.h", sg_jit_warp_flow_h},         {"warp_float.h", sg_jit_warp_float_h},
+               {"warp_memory.h", sg_jit_warp_memory_h},     {"warp_sync.h", sg_jit_warp_sync_h},
+               {"warp_mbarrier.h", sg_jit_warp_mbarrier_h}, {"warp_stack.h", sg_jit_warp_stack_h}};
 enum { HEADERS = sizeof headers / sizeof *headers };
 
 enum { MOST_WORDS = 64, COMMAND_BYTES = 1024, MOST_PTX_BYTES = 1 << 28 };

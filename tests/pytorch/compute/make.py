@@ -3,8 +3,10 @@
 WHEEL_KERNELS is the kernel library that kernels.c has made of it: its kernels' names and parameters. Each source here is compiled to PTX by
 Clang, translated to C by softgpu/ptx, and compiled to a library of its own (a unit, in OUT/<library>); OUT/<library>.softgpu.so has all kernels of the wheel,
 those that a unit computes with its code, the others with none: to launch one is an error. Names are compared as c++filt shows them, which
-has no hashes in it. Parameters have to be the same."""
+has no hashes in it. Parameters have to be the same. A file is made again where what it is made of, or the command, is another."""
 
+import concurrent.futures
+import hashlib
 import pathlib
 import re
 import shlex
@@ -29,6 +31,7 @@ functors = {
     "pow_tensor_scalar_kernel_impl#2": "compute::cube<{0}>",
     "tanh_kernel_cuda": "compute::tanh<{0}>",
     "tanh_backward_kernel_cuda": "compute::tanh_backward<{0}>",
+    "bitwise_not_kernel_cuda": "compute::bitwise_not<{0}>",
     "reciprocal_kernel_cuda": "compute::reciprocal<{0}>",
     "silu_kernel": "compute::silu<{0}>",
     "silu_backward_kernel": "compute::silu_backward<{0}>",
@@ -40,6 +43,7 @@ functors = {
     "masked_scale_kernel": "compute::masked_scale<{0}>",
     "sum_functor": "compute::sum<{0}>",
     "and_kernel_cuda": "compute::both<{0}>",
+    "or_kernel_cuda": "compute::either<{0}>",
     "arange_cuda_out": "compute::arange<{type}>",
     "remainder_kernel_cuda": "compute::remainder<{0}>",
     "div_trunc_kernel_cuda": "compute::div_trunc<{0}>",
@@ -104,30 +108,37 @@ def kept(ptx, wanted):
     return first
 
 
+def make(path, of, *command):
+    """Run, if `path` is not yet that which it makes of `of`."""
+    note, key = path.with_suffix(path.suffix + ".of"), hashlib.sha256("\0".join(map(str, (*command, of))).encode()).hexdigest()
+    if not path.exists() or not note.exists() or note.read_text() != key:
+        note.unlink(missing_ok=True)
+        run(*command)
+        note.write_text(key)
+
+
 def make_ptx(source, torch, out):
-    """Compiled again only where a source has changed."""
     ptx = out / f"{source.stem}.ptx"
-    newest = max(path.stat().st_mtime for path in here.rglob("*") if path.suffix in (".cu", ".h", ".py"))
-    if not ptx.exists() or ptx.stat().st_mtime < newest:
-        run("clang++-19", "-x", "cuda", "-std=c++20", "--cuda-path=/usr/local/cuda", "--cuda-gpu-arch=sm_80", "--cuda-device-only", "-O2", "-S",
-            "-w", "-mllvm", "-inline-threshold=100000",  # as nvcc does: one function, no stack
-            "-isystem", here / "include", "-isystem", f"{torch}/include", "-isystem", "/usr/local/cuda/include/cccl", "-o", ptx, source)
+    texts = [path.read_text() for path in (source, *sorted(here.rglob("*.h")), torch / "version.py")]
+    make(ptx, "\0".join(texts), "clang++-19", "-x", "cuda", "-std=c++20", "--cuda-path=/usr/local/cuda", "--cuda-gpu-arch=sm_80", "--cuda-device-only",
+         "-O2", "-S", "-w", "-mllvm", "-inline-threshold=100000",  # as nvcc does: one function, no stack
+         "-isystem", here / "include", "-isystem", f"{torch}/include", "-isystem", "/usr/local/cuda/include/cccl", "-o", ptx, source)
     return ptx
 
 
 def make_unit(source, torch, build, out, folder, wanted):
-    """Compiled again only where the kernels have changed. None: none is wanted."""
+    """None: no kernel of it is wanted."""
     unit, root = folder / f"{source.stem}.so", here.parents[2]
     ptx = kept(make_ptx(source, torch, out).read_text(), wanted)
     if not re.search(r"(?m)^(?:\.visible |\.weak )?\.entry ", ptx):
         return None
-    small = unit.with_suffix(".kept.ptx")
-    if not unit.exists() or not small.exists() or small.read_text() != ptx:
-        small.write_text(ptx)
-        run(build / "bin/pytorch_translate", small, to=unit.with_suffix(".c"))
-        flags = subprocess.run([build / "bin/pytorch_translate", "--flags"], capture_output=True, text=True, check=True).stdout.split()
-        run("cc", "-std=gnu11", *flags, "-I", root / "softgpu/include", "-I", root / "softgpu/ptx", f"-Dsoftgpu_kernel_table=unit_{source.stem}",
-            "-o", unit, unit.with_suffix(".c"), "-lm")
+    small, text, whole = (unit.with_suffix(suffix) for suffix in (".kept.ptx", ".c", ".i"))
+    small.write_text(ptx)
+    run(build / "bin/pytorch_translate", small, to=text)
+    flags = subprocess.run([build / "bin/pytorch_translate", "--flags"], capture_output=True, text=True, check=True).stdout.split()
+    run("cc", "-std=gnu11", "-E", "-P", *flags, "-I", root / "softgpu/include", "-I", root / "softgpu/ptx",
+        f"-Dsoftgpu_kernel_table=unit_{source.stem}", "-o", whole, text)
+    make(unit, whole.read_text(), "cc", "-std=gnu11", *flags, "-o", unit, whole, "-lm")
     return unit
 
 
@@ -161,7 +172,8 @@ def main():
         text = strided.sub(lambda lambda_: f"compute::strided{'' if lambda_[1] else '_converted'}<{lambda_[2]}>", of_wheel.sub(ours, text))
         text = attention.sub(ours_of_attention, indexed.sub(r"compute::indexed<\1>", text))
         numbers.setdefault(text, []).append(i)
-    units = [make_unit(source, torch, build, out, folder, numbers) for source in sorted(here.glob("*.cu"))]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:  # the largest take GiB to compile
+        units = list(pool.map(lambda source: make_unit(source, torch, build, out, folder, numbers), sorted(here.glob("*.cu"))))
     units = [unit for unit in units if unit]
     of = list(wheel.values())
     bound, differing = [], []

@@ -83,13 +83,13 @@ def permutation(count):
     if bits == width:
         keys ^= np.uint64(2 ** (width - 1))
     order, offset, shared = np.argsort(keys, kind="stable"), 4 * -(-count // (2 * threads_of(count))), 0
-    begins = np.flatnonzero(np.diff(keys[order], prepend=keys[order[0]] + np.uint64(1)))
-    for begin, end in zip(begins, [*begins[1:], count]):
+    begins = np.append(np.flatnonzero(np.diff(keys[order], prepend=keys[order[0]] + np.uint64(1))), count)
+    for begin, end in ((begins[i], begins[i + 1]) for i in np.flatnonzero(np.diff(begins) > 1)):
         word = philox(SEED, begin, offset // 4 + np.arange(end - begin)).reshape(-1)
         for n, i in enumerate(range(end - begin - 1, 0, -1)):
             k = int(word[n]) % (i + 1)
             order[[begin + i, begin + k]] = order[[begin + k, begin + i]]
-        shared += end - begin if end - begin > 1 else 0
+        shared += end - begin
     return order, shared
 
 
@@ -134,6 +134,32 @@ def samples(rows, columns, count):
     return f"{wrong.sum()} of {wrong.size} wrong" if wrong.any() else ""
 
 
+def largest(shape, count):
+    """torch.multinomial's of one sample or without replacement: where weights by exponential numbers are largest, but for rounding, sorted by that."""
+    weights = torch.rand(shape, generator=torch.Generator().manual_seed(3))
+    weights[..., 2] = 0
+    got = again(lambda: torch.multinomial(weights.cuda(), count)).cpu().reshape(-1, count).numpy()
+    quotients = weights.double().numpy().reshape(len(got), -1) / exponential(weights.numel()).reshape(len(got), -1)
+    taken = np.take_along_axis(quotients, got, 1)
+    rest = quotients.copy()
+    np.put_along_axis(rest, got, -1, 1)
+    close = 1 + 1e-4
+    wrong = (got == 2).sum() + (taken[:, 1:] > taken[:, :-1] * close).sum() + (rest.max(1) > taken[:, -1] * close).sum()
+    wrong += sum(len(set(row)) < count for row in got.tolist())
+    return f"{wrong} wrong" if wrong else ""
+
+
+def truncated(count, begin, end):
+    """torch.nn.init.trunc_normal_'s of mean 1 and deviation 2: what is a uniform number's share below, of the shares between the two ends."""
+    below = [math.erf((x - 1) / 8**0.5) for x in (begin, end)]
+    got = again(lambda: torch.nn.init.trunc_normal_(torch.empty(count, device="cuda"), 1, 2, begin, end)).double().cpu().numpy()
+    expected = below[0] + (below[1] - below[0]) * uniform(count).astype(float)
+    error = np.abs(np.vectorize(math.erf)((got - 1) / 8**0.5) - expected).max()
+    if got.min() < begin or got.max() > end or error > 1e-6:
+        return f"from {got.min()} to {got.max()}, a share of {error:.2g} off"
+    return ""
+
+
 def randoms(dtype):
     """Cases of that type: name, and what is wrong."""
     cuda = dict(device="cuda", dtype=dtype)
@@ -160,10 +186,17 @@ def randoms(dtype):
     yield ("bernoulli of probabilities", lambda: other_than(again(lambda: torch.bernoulli(torch.linspace(0, 1, 999).cuda())),
                                                             in_unit(philox(SEED, np.arange(999) // 4, 0)[np.arange(999), np.arange(999) % 4]) <=
                                                             torch.linspace(0, 1, 999).numpy()))
-    for count in (1, 2, 7, 100, 3000):
+    for count in (1, 2, 7, 100, 3000, 29000, 50000):  # with keys of 64 bits from 30084 on
         yield f"permutation {count}", lambda n=count: other_than(again(lambda: torch.randperm(n, device="cuda")), permutation(n)[0])
     yield "permutations with equal keys", lambda: "" if permutation(7)[1] and permutation(100)[1] and permutation(3000)[1] else "none: another seed is needed"
-    yield "multinomial", lambda: samples(4, 50, 300)
+    for rows, columns, count in ((4, 50, 300), (1, 50, 700), (1, 20000, 300), (3, 7, 2)):
+        yield f"multinomial of {rows} x {columns}, {count} with replacement", lambda shape=(rows, columns, count): samples(*shape)
+    for shape in ((50,), (1, 9), (4, 50), (3, 4000)):
+        for count in (1, 2, 20, 40, 100, 700, 1500, 3000):
+            if count < shape[-1]:
+                yield f"multinomial of {shape}, {count}", lambda shape=shape, n=count: largest(shape, n)
+    yield "truncated normal", lambda: truncated(3000, -3, 4)
+    yield "truncated normal of one side", lambda: truncated(3000, 2, 9)
     many = 200000
     yield "distribution of uniform", lambda: unlike(again(lambda: torch.rand(many, **cuda)), 0.5, 1 / 12, lambda x: x)
     erf = np.vectorize(math.erf)

@@ -1,4 +1,4 @@
-/* reduce.cu: sums, means, norms and extremes; whether all hold. */
+/* reduce.cu: sums, means, norms and extremes; whether all hold, or any. */
 #include "compute.h"
 
 #include <ATen/native/ReduceOps.h>
@@ -18,6 +18,11 @@ struct sum {
 template <typename T>
 struct both {
     __device__ T operator()(T a, T b) const { return a && b; }
+};
+
+template <typename T>
+struct either {
+    __device__ T operator()(T a, T b) const { return a || b; }
 };
 
 } // namespace compute
@@ -64,6 +69,7 @@ template void reduced<512, 1, float, ArgMaxOps<float>, int64_t>();
 template void reduced<512, 1, float, NormTwoOps<float, float, float, true>>();
 template void reduced<512, 1, float, MeanOps<float, float, float, float>>();
 template void reduced<512, 1, bool, func_wrapper_t<bool, both<bool>>>();
+template void reduced<512, 1, bool, func_wrapper_t<bool, either<bool>>>();
 template void reduced<512, 1, int64_t, func_wrapper_t<int64_t, MaxNanFunctor<int64_t>>>();
 template void reduced<512, 1, int64_t, func_wrapper_t<int64_t, MinNanFunctor<int64_t>>>();
 

@@ -31,11 +31,13 @@ def main():
     alone, good = read(folder / "alone.json"), True
     said = f"{folder.name}: seed {alone['seed']}, {len(alone['losses'])} steps, losses {alone['losses'][0]:.4f} to {alone['losses'][-1]:.4f}"
     if (folder / "cpu.json").exists():
-        pairs = zip(alone["losses"], read(folder / "cpu.json")["losses"])
-        most = max(abs(a - b) / abs(b) for a, b in pairs)
-        agree = most <= TOLERANCE[alone["precision"]]
+        cpu = read(folder / "cpu.json")
+        most = max(abs(a - b) / abs(b) for a, b in zip(alone["losses"], cpu["losses"]))
+        agree = most <= TOLERANCE[alone["precision"]] and alone["skipped"] == cpu["skipped"]
         good = good and agree
         said += f", beside the CPU's {most:.1e} ({'agrees' if agree else 'differs'}: {TOLERANCE[alone['precision']]:.0e})"
+        if alone["precision"] == "fp16":
+            said += f"; skipped {alone['skipped']}, on the CPU {cpu['skipped']}"
     print(said)
     for budget in budgets:
         if not (folder / f"{budget}.stats").exists() or not (folder / f"{budget}.json").read_text():
@@ -43,7 +45,7 @@ def main():
             good = False
             continue
         run, stats = read(folder / f"{budget}.json"), read(folder / f"{budget}.stats")
-        same = (run["hash"], run["losses"]) == (alone["hash"], alone["losses"])
+        same = all(run[what] == alone[what] for what in ("hash", "losses", "skipped"))
         smallest = re.search(r"there is no plan for a budget of .*, only from (\d+ MiB) on", (folder / f"{budget}.log").read_text())
         good = good and same and (stats["steps_driven"] > 0 or smallest is not None)
         driven = f"driven {stats['steps_driven']}" if not smallest else f"no plan below {smallest[1]}, reactive in all"

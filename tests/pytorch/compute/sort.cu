@@ -56,35 +56,52 @@ template <typename...> struct policy_hub {
 
 /* Of pairs: of few by one kernel, else by one for each eight bits or less. */
 namespace radix_sort {
-/* By `digits` bits of the key from `begin`. An element's place: how many are less, and how many equal ones are before it. */
-template <typename Key, typename Value, typename Count>
-__device__ void sort(const Key *keys, Key *to_keys, const Value *values, Value *to_values, Count count, int begin, int digits)
+/* So many bits of a key from `begin`, in the order of numbers. */
+template <typename Key> __device__ uint64_t bits(Key key, int begin, int digits)
 {
-    const auto bits = [=](Key key) {
-        return (uint64_t(key) ^ 1ull << (8 * sizeof(Key) - 1)) << (64 - begin - digits) >> (64 - digits);
-    };
+    return (uint64_t(key) ^ 1ull << (8 * sizeof(Key) - 1)) << (64 - begin - digits) >> (64 - digits);
+}
+
+/* An element's place: how many are less, and how many equal ones are before it. */
+template <typename Policy, SortOrder Order, typename Key, typename Value, typename Count, typename Decomposer>
+__global__ void DeviceRadixSortSingleTileKernel(const Key *keys, Key *to_keys, const Value *values, Value *to_values, Count count, int begin, int end,
+                                                Decomposer)
+{
     for (Count i = Count(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) {
-        const uint64_t own = bits(keys[i]);
+        const uint64_t own = bits(keys[i], begin, end - begin);
         Count place = 0;
-        for (Count k = 0; k < count; k++)
-            place += bits(keys[k]) < own || (bits(keys[k]) == own && k < i);
+        for (Count k = 0; k < count; k++) {
+            const uint64_t other = bits(keys[k], begin, end - begin);
+            place += other < own || (other == own && k < i);
+        }
         to_keys[place] = keys[i];
         to_values[place] = values[i];
     }
 }
 
-template <typename Policy, SortOrder Order, typename Key, typename Value, typename Count, typename Decomposer>
-__global__ void DeviceRadixSortSingleTileKernel(const Key *keys, Key *to_keys, const Value *values, Value *to_values, Count count, int begin, int end,
-                                                Decomposer)
-{
-    sort(keys, to_keys, values, to_values, count, begin, end - begin);
-}
-
+/* By counting. One thread does all. */
 template <typename Policy, SortOrder Order, typename Key, typename Value, typename Total, typename Count, typename Counter, typename Decomposer>
 __global__ void DeviceRadixSortOnesweepKernel(Counter *, Counter *, Total *, const Total *, Key *to_keys, const Key *keys, Value *to_values,
                                               const Value *values, Count count, int begin, int digits, Decomposer)
 {
-    sort(keys, to_keys, values, to_values, count, begin, digits);
+    __shared__ Count places[256];
+    if (blockIdx.x || threadIdx.x)
+        return;
+    for (Count &place : places)
+        place = 0;
+    for (Count i = 0; i < count; i++)
+        places[bits(keys[i], begin, digits)]++;
+    Count before = 0;
+    for (Count &place : places) {
+        const Count here = place;
+        place = before;
+        before += here;
+    }
+    for (Count i = 0; i < count; i++) {
+        const Count place = places[bits(keys[i], begin, digits)]++;
+        to_keys[place] = keys[i];
+        to_values[place] = values[i];
+    }
 }
 
 /* What these count is not needed above. */

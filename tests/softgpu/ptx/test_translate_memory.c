@@ -34,6 +34,12 @@ static const char module[] = PTX_HEAD
                       "cvt.rn.f32.u32 %f1, %r0; red.global.add.f32 [%a0+36], %f1; cvt.rn.f64.u32 %d1, %r0; red.global.add.f64 [%a0+40], %d1; atom.global.inc.u32 %r1, [%a0+48], 5; atom.global.dec.u32 %r2, [%a0+52], 5;\n"
                       "mov.b32 %r3, 0x3c003c00; red.global.add.noftz.f16x2 [%a0+56], %r3; mov.b16 %h1, 0x3f80; atom.global.add.noftz.bf16 %h2, [%a0+60], %h1; atom.global.exch.b64 %a7, [%a0+64], 5; red.global.max.s64 [%a0+72], %a2; red.global.add.v2.f32 [%a0+80], {%f1, %f1};\n"
                       "atom.relaxed.gpu.global.cas.b16 %h3, [%a0+88], 0, 7; mov.u32 %r5, tile; st.shared.u32 [%r5+64], 0; bar.sync 0; atom.shared.add.u32 %r6, [%r5+64], 2; bar.sync 0; ld.shared.u32 %r7, [tile+64]; st.global.u32 [%a1], %r7;")
+    /* Memory of its own for each lane: some words that stay; in a loop, more than any stack has, each round's given back. Lanes leave it one by one. */
+    KERNEL("stack", "and.b32 %r1, %r0, 3; mul.wide.u32 %a5, %r1, 8; add.u64 %a6, %a5, 1032; alloca.u64 %a7, %a6, 64; cvta.local.u64 %a7, %a7; add.u64 %a8, %a7, %a5; add.u64 %a17, %a2, 1000; st.u64 [%a7], %a17; st.u64 [%a8], %a17;\n"
+                    "stacksave.u64 %a9; mov.u32 %r2, 0; add.u32 %r3, %r0, 2000; again: alloca.u64 %a10, 1024, 0; cvta.local.u64 %a11, %a10; st.u64 [%a11], %a2; st.u64 [%a11+1016], %a2; ld.u64 %a12, [%a11]; ld.u64 %a13, [%a11+1016];\n"
+                    "stackrestore.u64 %a9; add.u32 %r2, %r2, 1; setp.lt.u32 %p0, %r2, %r3; @%p0 bra again;\n"
+                    "alloca.u64 %a18, 1024, 0; cvta.local.u64 %a18, %a18; st.u64 [%a18], 5; alloca.u64 %a19, 1024, 0; cvta.local.u64 %a19, %a19; st.u64 [%a19], 5;\n"
+                    "ld.u64 %a14, [%a7]; ld.u64 %a15, [%a8]; and.b64 %a16, %a7, 63; mad.lo.u64 %a6, %a2, 32, %a1; st.global.u32 [%a6], %a12; st.global.u32 [%a6+4], %a13; st.global.u32 [%a6+8], %a14; st.global.u32 [%a6+12], %a15; st.global.u32 [%a6+16], %a16;")
     KERNEL("async", "shl.b32 %r1, %r0, 4; mov.u32 %r2, tile; add.u32 %r2, %r2, %r1; cvt.u64.u32 %a7, %r1; add.u64 %a5, %a0, %a7; cp.async.cg.shared.global [%r2], [%a5], 16; cp.async.commit_group; cp.async.wait_group 0; bar.sync 0;\n"
                     "cp.async.ca.shared.global [%r2+2048], [%a5], 8, 4; cp.async.wait_all; xor.b32 %r3, %r1, 16; mov.u32 %r4, tile; add.u32 %r4, %r4, %r3; ld.shared.v2.u32 {%r5, %r6}, [%r4]; ld.shared.v2.u32 {%r7, %r8}, [%r2+2048]; mad.lo.u64 %a6, %a2, 32, %a1; st.global.v4.u32 [%a6], {%r5, %r6, %r7, %r8};")
     /* a: 16 x 16, b: 16 x 8 (as rows of its columns) of f16, from memory through ldmatrix */
@@ -47,7 +53,12 @@ static const char module[] = PTX_HEAD
     KERNEL("mma_s8", "setp.ge.u32 %p0, %r0, 32; @%p0 ret; mad.lo.u64 %a5, %a2, 32, %a0; ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%a5]; ld.global.v2.u32 {%r5, %r6}, [%a5+16]; mov.u32 %r7, 10;\n"
                      "mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 {%r11, %r12, %r13, %r14}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, {%r7, %r7, %r7, %r7}; mad.lo.u64 %a6, %a2, 16, %a1; st.global.v4.u32 [%a6], {%r11, %r12, %r13, %r14};")
     KERNEL("mma_tf32", "setp.ge.u32 %p0, %r0, 32; @%p0 ret; mad.lo.u64 %a5, %a2, 32, %a0; ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%a5]; ld.global.v2.u32 {%r5, %r6}, [%a5+16]; mov.f32 %f0, 0f00000000;\n"
-                       "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1, %f2, %f3, %f4}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, {%f0, %f0, %f0, %f0}; mad.lo.u64 %a6, %a2, 16, %a1; st.global.v4.f32 [%a6], {%f1, %f2, %f3, %f4};");
+                       "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1, %f2, %f3, %f4}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, {%f0, %f0, %f0, %f0}; mad.lo.u64 %a6, %a2, 16, %a1; st.global.v4.f32 [%a6], {%f1, %f2, %f3, %f4};")
+    KERNEL("movmatrix", "setp.ge.u32 %p0, %r0, 32; @%p0 ret; mul.wide.u32 %a7, %r0, 4; add.u64 %a5, %a0, %a7; add.u64 %a6, %a1, %a7; ld.global.u32 %r1, [%a5]; movmatrix.sync.aligned.m8n8.trans.b16 %r2, %r1; st.global.u32 [%a6], %r2;")
+    /* rows go to where lanes 8 * matrix + row say: 16 * (5 * lane % 32) */
+#define STMATRIX(name, trans) KERNEL(name, "setp.ge.u32 %p0, %r0, 32; @%p0 ret; mov.u32 %r1, tile; mul.lo.u32 %r2, %r0, 5; and.b32 %r2, %r2, 31; shl.b32 %r2, %r2, 4; add.u32 %r2, %r2, %r1; mul.wide.u32 %a7, %r0, 16; add.u64 %a5, %a0, %a7; add.u64 %a6, %a1, %a7;\n" \
+                      "ld.global.v4.u32 {%r3, %r4, %r5, %r6}, [%a5]; stmatrix.sync.aligned.m8n8.x4" trans ".shared.b16 [%r2], {%r3, %r4, %r5, %r6}; bar.warp.sync 0xffffffff; shl.b32 %r7, %r0, 4; add.u32 %r7, %r7, %r1; ld.shared.v4.u32 {%r8, %r9, %r10, %r11}, [%r7]; st.global.v4.u32 [%a6], {%r8, %r9, %r10, %r11};")
+    STMATRIX("stmatrix", "") STMATRIX("stmatrix_trans", ".trans");
 // clang-format on
 
 static const softgpu_kernel_table_t *table;
@@ -281,10 +292,50 @@ static void a_kernel_declares_what_its_text_costs(void **state)
                 cost.kind == SOFTGPU_FP32);
 }
 
+/* Element (row, column) of a matrix of 8 x 8 as the lanes have it: of register `number` of so many. */
+static uint16_t element(const uint32_t *registers, uint32_t count, uint32_t number, uint32_t row,
+                        uint32_t column)
+{
+    return (uint16_t)(registers[(4 * row + column / 2) * count + number] >> (column % 2 * 16));
+}
+
+static void matrices_are_transposed_and_stored(void **state)
+{
+    (void)state;
+    fill();
+    run("movmatrix");
+    for (uint32_t row = 0; row < 8; row++)
+        for (uint32_t column = 0; column < 8; column++)
+            assert_int_equal(element(to, 1, 0, row, column), element(from, 1, 0, column, row));
+    for (int trans = 0; trans < 2; trans++) {
+        fill();
+        run(trans ? "stmatrix_trans" : "stmatrix");
+        for (uint32_t i = 0; i < 4 * 64; i++) {
+            const uint32_t matrix = i / 64, row = i / 8 % 8, column = i % 8;
+            const uint16_t *stored = (const uint16_t *)to + (8 * matrix + row) * 5 % 32 * 8;
+            assert_int_equal(stored[column], trans ? element(from, 4, matrix, column, row)
+                                                   : element(from, 4, matrix, row, column));
+        }
+    }
+}
+
+static void each_lane_takes_memory_of_its_own(void **state)
+{
+    (void)state;
+    fill();
+    run("stack");
+    for (uint32_t i = 0; i < THREADS; i++) {
+        for (uint32_t k = 0; k < 4; k++)
+            assert_int_equal(to[8 * i + k], k < 2 ? i : i + 1000);
+        assert_int_equal(to[8 * i + 4], 0);
+    }
+}
+
 static void what_is_not_translated_is_refused_and_named(void **state)
 {
     (void)state;
-    static const char *const lines[][2] = {{"stacksave.u64 %a5", "stacksave.u64"},
+    static const char *const lines[][2] = {{"stacksave.u32 %r5", "stacksave.u32"},
+                                           {"alloca.u64 %a5, 8, 24", "alloca.u64"},
                                            {"wgmma.fence.sync.aligned", "wgmma.fence"},
                                            {"cvta.global.u32 %r1, %r2", "cvta"}};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
@@ -313,8 +364,10 @@ int main(void)
                                        cmocka_unit_test(scattered_addresses_are_each_lanes),
                                        cmocka_unit_test(parameters_and_variables_are_found),
                                        cmocka_unit_test(atomic_operations_lose_nothing),
+                                       cmocka_unit_test(each_lane_takes_memory_of_its_own),
                                        cmocka_unit_test(asynchronous_copies_arrive),
                                        cmocka_unit_test(matrices_are_multiplied),
+                                       cmocka_unit_test(matrices_are_transposed_and_stored),
                                        cmocka_unit_test(a_kernel_declares_what_its_text_costs),
                                        cmocka_unit_test(what_is_not_translated_is_refused_and_named)};
     return cmocka_run_group_tests(tests, build, NULL);
