@@ -13,7 +13,7 @@
  *   words, most_words           that ebb looks up in a launch of each, all together, and of one
  *   map_places, most_map_places where ebb looks for a tensor map: from each parameter's own offset on, in steps of 64
  *   variables, too_large, no_parameters, may_repeat
- *                               kernels that ebb does not launch again (ckpt/run/profile/prove.c): the first of these reasons counts; may_repeat is
+ *                               kernels that ebb does not launch again (ckpt/run/profile/facts.c): the first of these reasons counts; may_repeat is
  *                               the rest, which is still to be proven
  */
 #include <stdio.h>

@@ -442,8 +442,7 @@ void ebb_run_unloading(ebb_device_t *dev, const void *module)
 bool ebb_run_make_room(ebb_device_t *dev, size_t chunks)
 {
     const size_t wanted = ebb_chunks_available(dev) + chunks;
-    if (is_ours(dev) && ebb_learn_running(dev->ebb) && ebb_learn_relieve(dev->ebb) &&
-        ebb_heap_reclaim(dev, wanted, true))
+    if (is_ours(dev) && ebb_learn_relieve(dev->ebb) && ebb_heap_reclaim(dev, wanted, true))
         return true;
     if (ebb_residence_make_room(dev, wanted - ebb_chunks_available(dev)) || !is_ours(dev) ||
         !ebb_drive_active(dev->ebb) || ebb_pinned_is_wanted())

@@ -21,11 +21,11 @@
     X(knowledge, 1)                                                                                          \
     X(pass, 1)                                                                                               \
     X(price_list, EBB_STATES)                                                                                \
-    X(prove, 1)                                                                                              \
+    X(proofs, 1)                                                                                             \
     X(record, 1)                                                                                             \
     X(event_pool, EBB_STATES) /* profile/times.c */                                                          \
     X(times, 1)                                                                                              \
-    X(watch, 1)                                                                                              \
+    X(writes, 1)                                                                                             \
     X(recheck, 1) /* replay/ */                                                                              \
     X(recipes, 1)                                                                                            \
     X(clean, EBB_STATES) /* residence/ */                                                                    \

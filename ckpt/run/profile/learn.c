@@ -1,4 +1,5 @@
-
+/* learn.c: the table of profiling passes, and the loop over it; see internal.h. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,47 +10,74 @@
 #include "ckpt/run/state.h"
 #include "ckpt/run/tracker/tracker.h"
 
-/* Profiling passes lost in a row before giving up; profiling passes since the recording. */
-enum { MOST_LOST = 8, MOST_STEPS = 16 };
-/* Times that another step is recorded, because the next one lacked something of it. */
-enum { MOST_AGAIN = 3 };
-/* In steps' worth of time: how much slower a profiling pass that proves may make its step, by a guess that the profiling passes before have
- * corrected, within bounds: a step may be slow for other reasons, such as evictions. */
-static const double cost_of_a_pass = 1.25, most_wrong = 2.0;
+/* Passes lost in a row before giving up; passes since the recording, lost ones too. */
+enum { MOST_LOST = 8, MOST_PASSES = 16 };
 
-struct ebb_pass {
-    ebb_profile_t *profile;      /* NULL: none is under way */
-    bool spoiled;                /* it teaches nothing */
-    uint32_t operation;          /* between before and after */
-    bool resized;                /* nothing but its place is known of it */
-    ebb_stream_t *stream;        /* the first operation's */
-    bool timed;                  /* its beginning was recorded */
-    CUevent mark[EBB_STATES][2]; /* its begin and end; made once */
+/* In their order; what is not given is none (NULL, 0). */
+static const ebb_pass_kind_t kinds[] = {
+    {.name = "record",
+     .most = 1,
+     .begin = ebb_record_begin,
+     .stray = ebb_record_operation,
+     .end = ebb_record_end},
+    {.name = "times",
+     .most = 1,
+     .most_again = 3,
+     .begin = ebb_times_begin,
+     .before = ebb_times_before,
+     .after = ebb_times_after,
+     .end = ebb_times_end},
+    {.name = "writes",
+     .most = 2,
+     .is_needed = ebb_writes_is_needed,
+     .begin = ebb_writes_begin,
+     .before = ebb_writes_before,
+     .after = ebb_writes_after,
+     .stray = ebb_writes_stray,
+     .end = ebb_writes_end},
+    {.name = "proofs",
+     .most = MOST_PASSES,
+     .is_needed = ebb_proofs_is_needed,
+     .begin = ebb_proofs_begin,
+     .before = ebb_proofs_before,
+     .after = ebb_proofs_after,
+     .end = ebb_proofs_end},
 };
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
 const size_t ebb_part_pass = sizeof(struct ebb_pass);
 
-/* ---- profiling passes as values ---- */
+/* The pass has been given: to the next one, of this kind or a later one. False: none is needed. */
+static bool go_on(ebb_device_t *dev, ebb_profile_t *l)
+{
+    l->turn++;
+    for (;; l->kind++, l->turn = 0, l->cost_before_ns = l->cost_ns) {
+        const ebb_pass_kind_t *kind = &kinds[l->kind];
+        if (l->turn < kind->most && (!kind->is_needed || kind->is_needed(dev, l)))
+            return true;
+        if (l->kind + 1 == KINDS)
+            return false;
+    }
+}
+
+/* ---- what they have shown, as a value ---- */
 
 ebb_profile_t *ebb_profile_new(void)
 {
     return calloc(1, sizeof(ebb_profile_t));
 }
 
+/* All begins anew, with the first kind. */
 static void forget(ebb_device_t *dev, ebb_profile_t *l)
 {
     if (ebb_tracker_follows(dev->ebb, &l->recorded))
         ebb_tracker_end(dev);
     ebb_recording_delete(&l->recorded);
     free(l->fact);
-    free(l->extent);
-    free(l->first_tile);
-    free(l->arena);
-    free(l->crossed);
-    free(l->wide);
-    free(l->first_use);
+    free(l->reach);
+    free(l->buffer);
     free(l->left);
-    *l = (ebb_profile_t){.lost = l->lost,
-                         .lost_in_a_row = l->lost_in_a_row,
+    *l = (ebb_profile_t){.lost_in_a_row = l->lost_in_a_row,
                          .given = l->given,
                          .earlier = l->given,
                          .again = l->again,
@@ -58,10 +86,9 @@ static void forget(ebb_device_t *dev, ebb_profile_t *l)
 
 void ebb_profile_delete(ebb_device_t *dev, ebb_profile_t *l)
 {
-    struct ebb_pass *pass = dev->ebb->run->pass;
     if (!l)
         return;
-    if (pass->profile == l)
+    if (dev->ebb->run->pass->profile == l)
         ebb_learn_abandon(dev);
     forget(dev, l);
     free(l);
@@ -72,190 +99,45 @@ ebb_recording_t *ebb_profile_recording(ebb_profile_t *l)
     return &l->recorded;
 }
 
-bool ebb_profile_may_write(ebb_device_t *dev, const ebb_profile_t *l, uint32_t operation, uint32_t access)
+bool ebb_profile_ask_more(ebb_device_t *dev, ebb_profile_t *l)
 {
-    const ebb_trace_access_t *a = &l->recorded.trace->access[access];
-    return l->recorded.trace->operation[operation].kind == EBB_TRACE_KERNEL
-               ? ebb_know_word(dev, l->recorded.function[operation], a->param_offset) != EBB_WORD_READS
-               : a->mode != EBB_READS;
+    if (!l->recorded.concluded || l->all)
+        return false;
+    l->all = true;
+    if (!go_on(dev, l))
+        return false;
+    if (ebb_tracker_follows(dev->ebb, &l->recorded))
+        ebb_tracker_end(dev);
+    l->recorded.concluded = false;
+    return true;
 }
 
-bool ebb_profile_writes(ebb_device_t *dev, const ebb_profile_t *l, uint32_t operation, uint32_t buffer)
-{
-    const ebb_trace_operation_t *o = &l->recorded.trace->operation[operation];
-    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
-        if (l->recorded.trace->access[k].buffer == buffer && ebb_profile_may_write(dev, l, operation, k))
-            return true;
-    return false;
-}
-
-/* ---- the shape of a recorded step ---- */
-
-/* Of each buffer, the offsets at which pointers into it were seen: an operation is watched up to the next one. */
-typedef struct pointer {
-    uint32_t buffer;
-    uint64_t offset;
-    uint32_t access;
-} pointer_t;
-
-static int by_place(const void *a, const void *b)
-{
-    const pointer_t *x = a, *y = b;
-    if (x->buffer != y->buffer)
-        return x->buffer < y->buffer ? -1 : 1;
-    return x->offset < y->offset ? -1 : x->offset > y->offset;
-}
-
-static void measure_extents(ebb_profile_t *l, pointer_t *p, uint32_t count)
-{
-    qsort(p, count, sizeof *p, by_place);
-    for (uint32_t i = 0; i < count; i++) {
-        const ebb_trace_buffer_t *b = &l->recorded.trace->buffer[p[i].buffer];
-        uint32_t next = i + 1;
-        while (next < count && p[next].buffer == p[i].buffer && p[next].offset == p[i].offset)
-            next++;
-        bool last = next == count || p[next].buffer != p[i].buffer;
-        uint64_t end = last ? b->bytes : p[next].offset;
-        uint32_t tiles = ebb_tile_count(b->bytes), first = (uint32_t)(p[i].offset / EBB_TILE_BYTES);
-        first = first < tiles ? first : tiles - 1; /* one past the end */
-        uint32_t until = ebb_tile_count(end);
-        l->arena[p[i].buffer] |= !last;
-        for (; i < next; i++) {
-            l->first_tile[p[i].access] = first;
-            l->extent[p[i].access] = until > first ? until - first : 1;
-        }
-        i--;
-    }
-}
-
-/* The first operation that touches a fresh buffer may fill all of it: only its own pointers say how far it goes, not later
- * ones. */
-static void reach_of_first(ebb_profile_t *l, uint32_t buffer)
-{
-    const ebb_trace_t *t = l->recorded.trace;
-    const uint32_t tiles = ebb_tile_count(t->buffer[buffer].bytes);
-    uint32_t k = l->first_use[buffer], i = 0;
-    while (t->operation[i].first_access + t->operation[i].access_count <= k)
-        i++;
-    const uint32_t end = t->operation[i].first_access + t->operation[i].access_count;
-    for (; k < end; k++) {
-        uint32_t until = tiles;
-        for (uint32_t n = t->operation[i].first_access; n < end; n++)
-            if (t->access[n].buffer == buffer && l->first_tile[n] > l->first_tile[k] &&
-                l->first_tile[n] < until)
-                until = l->first_tile[n];
-        if (t->access[k].buffer == buffer)
-            l->extent[k] = until - l->first_tile[k];
-    }
-}
-
-static bool measure(ebb_profile_t *l)
-{
-    const ebb_trace_t *t = l->recorded.trace;
-    uint32_t *stream = calloc((size_t)t->buffer_count + 1, sizeof *stream);
-    pointer_t *p = calloc((size_t)t->access_count + 1, sizeof *p);
-    l->fact = calloc((size_t)t->operation_count + 1, sizeof *l->fact);
-    l->extent = calloc((size_t)t->access_count + 1, sizeof *l->extent);
-    l->first_tile = calloc((size_t)t->access_count + 1, sizeof *l->first_tile);
-    l->arena = calloc((size_t)t->buffer_count + 1, sizeof *l->arena);
-    l->first_use = calloc((size_t)t->buffer_count + 1, sizeof *l->first_use);
-    l->wide = calloc((size_t)t->buffer_count + 1, sizeof *l->wide);
-    l->crossed = calloc((size_t)t->buffer_count + 1, sizeof *l->crossed);
-    l->left = calloc((size_t)t->buffer_count + 1, sizeof *l->left);
-    bool good = stream && p && l->left && l->fact && l->extent && l->first_tile && l->arena && l->crossed &&
-                l->wide && l->first_use;
-    for (uint32_t i = 0; good && i < t->operation_count; i++) {
-        const ebb_trace_operation_t *o = &t->operation[i];
-        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
-            const ebb_trace_access_t *a = &t->access[k];
-            p[k] = (pointer_t){a->buffer, a->offset_bytes, k};
-            if (!stream[a->buffer])
-                l->first_use[a->buffer] = k;
-            l->crossed[a->buffer] |= stream[a->buffer] && stream[a->buffer] != o->stream + 1;
-            stream[a->buffer] = o->stream + 1;
-        }
-    }
-    for (uint32_t i = 0; good && i < t->buffer_count; i++)
-        l->left[i] = t->buffer[i].dies == EBB_NONE ? l->recorded.generation[i] : 0;
-    if (good)
-        measure_extents(l, p, t->access_count);
-    for (uint32_t i = 0; good && i < t->buffer_count; i++)
-        if (l->arena[i] && t->buffer[i].born != EBB_NONE)
-            reach_of_first(l, i);
-    free(stream);
-    free(p);
-    return good;
-}
-
-/* ---- one profiling pass ---- */
+/* ---- begin and end of a pass ---- */
 
 bool ebb_learn_running(ebb_t *ebb)
 {
-    struct ebb_pass *pass = ebb->run->pass;
-    return pass->profile != NULL;
+    return ebb->run->pass->profile != NULL;
 }
 
-/* What is guessed for proofs that take so long, by those that there were. */
-static double guess_for(const ebb_profile_t *l, double ns)
+static void close_pass(ebb_t *ebb)
 {
-    const double ratio = l->proofs_ns > 0 ? l->proofs_guessed_ns / l->proofs_ns : 1;
-    return ns * (ratio > most_wrong ? most_wrong : ratio < 1 / most_wrong ? 1 / most_wrong : ratio);
-}
-
-static bool begin_stage(ebb_device_t *dev, ebb_profile_t *l)
-{
-    switch (l->stage) {
-    case EBB_STAGE_RECORD:
-        ebb_record_begin(dev);
-        return true;
-    case EBB_STAGE_TIMES:
-        return ebb_times_begin(dev, l);
-    case EBB_STAGE_WATCH:
-        return ebb_watch_begin(dev, l, true);
-    case EBB_STAGE_LOOK:
-        return ebb_watch_begin(dev, l, false);
-    default:
-        return ebb_prove_begin(dev, l, guess_for(l, cost_of_a_pass * l->step_ns));
-    }
-}
-
-/* Ends the stage's part; `good`: what it has seen is a step. */
-static void end_stage(ebb_device_t *dev, ebb_profile_t *l, bool good)
-{
-    struct ebb_pass *pass = dev->ebb->run->pass;
-    switch (l->stage) {
-    case EBB_STAGE_RECORD:
-        break;
-    case EBB_STAGE_TIMES:
-        if (good && ebb_wait_for_device(dev->ebb))
-            good = false;
-        ebb_times_end(dev, good);
-        break;
-    case EBB_STAGE_WATCH:
-    case EBB_STAGE_LOOK:
-        ebb_watch_end(dev, good, pass->stream);
-        break;
-    default:
-        ebb_prove_end(dev, good, pass->stream);
-    }
+    ebb_match_end(ebb);
+    memset(ebb->run->pass, 0, offsetof(struct ebb_pass, mark));
 }
 
 bool ebb_learn_begin(ebb_device_t *dev, ebb_profile_t *l)
 {
-    struct ebb_pass *pass = dev->ebb->run->pass;
+    const uint64_t unloaded = ebb_modules_unloaded(dev->ebb);
+    const bool is_recorded = l->recorded.trace && l->unloaded == unloaded;
     ebb_learn_abandon(dev);
-    const bool anew = l->unloaded != ebb_modules_unloaded(dev->ebb);
-    if (anew)
+    if (!is_recorded)
         forget(dev, l);
-    l->unloaded = ebb_modules_unloaded(dev->ebb);
-    if (!anew && l->stage != EBB_STAGE_RECORD && !ebb_match_begin(dev->ebb, &l->recorded, l->left))
-        return false;
-    if (!begin_stage(dev, l)) {
-        ebb_match_end(dev->ebb);
-        return false;
-    }
-    pass->profile = l;
-    return true;
+    l->unloaded = unloaded;
+    dev->ebb->run->pass->profile = l;
+    if ((!is_recorded || ebb_match_begin(dev->ebb, &l->recorded, l->left)) && kinds[l->kind].begin(dev))
+        return true;
+    close_pass(dev->ebb);
+    return false;
 }
 
 bool ebb_learn_give(ebb_t *ebb, ebb_profile_t *l)
@@ -263,216 +145,121 @@ bool ebb_learn_give(ebb_t *ebb, ebb_profile_t *l)
     struct ebb_pass *pass = ebb->run->pass;
     if (pass->profile == l)
         return true;
-    if (!pass->profile || pass->profile->stage != EBB_STAGE_RECORD || l->stage != EBB_STAGE_RECORD)
+    if (!pass->profile || pass->profile->recorded.trace || l->recorded.trace)
         return false;
     l->unloaded = pass->profile->unloaded;
     pass->profile = l;
     return true;
 }
 
-static void close_pass(ebb_t *ebb)
-{
-    struct ebb_pass *pass = ebb->run->pass;
-    ebb_match_end(ebb);
-    ebb_record_abandon(ebb);
-    memset(pass, 0, sizeof *pass);
-}
-
 void ebb_learn_abandon(ebb_device_t *dev)
 {
-    struct ebb_pass *pass = dev->ebb->run->pass;
-    if (!pass->profile)
+    const ebb_profile_t *l = dev->ebb->run->pass->profile;
+    if (!l)
         return;
-    end_stage(dev, pass->profile, false);
-    pass->profile->lost++;
+    kinds[l->kind].end(dev, false);
     close_pass(dev->ebb);
 }
 
-bool ebb_learn_relieve(ebb_t *ebb)
-{
-    struct ebb_pass *pass = ebb->run->pass;
-    return pass->profile && pass->profile->stage == EBB_STAGE_PROVE && ebb_prove_relieve(ebb);
-}
+/* ---- around an operation ---- */
 
 static bool record_mark(ebb_device_t *dev, unsigned which)
 {
     struct ebb_pass *pass = dev->ebb->run->pass;
-    CUevent *e = &dev->ebb->run->pass->mark[dev->number][which];
+    CUevent *e = &pass->mark[dev->number][which];
     return (*e || !ebb_driver.cuEventCreate(e, CU_EVENT_DEFAULT)) &&
            !ebb_driver.cuEventRecord(*e, ebb_stream_handle(pass->stream));
-}
-
-static void note_time(ebb_device_t *dev, ebb_profile_t *l)
-{
-    struct ebb_pass *pass = dev->ebb->run->pass;
-    float ms = 0;
-    const CUevent *mark = dev->ebb->run->pass->mark[dev->number];
-    if (!pass->timed || !record_mark(dev, 1) || ebb_driver.cuEventSynchronize(mark[1]) ||
-        ebb_driver.cuEventElapsedTime(&ms, mark[0], mark[1]))
-        return;
-    if (l->stage == EBB_STAGE_RECORD)
-        l->step_ns = (double)ms * 1e6;
-    if (l->stage == EBB_STAGE_PROVE && (double)ms * 1e6 > l->step_ns)
-        l->proofs_ns += (double)ms * 1e6 - l->step_ns;
-    l->total_ns += (double)ms * 1e6;
-    l->steps++;
-    ebb_log(EBB_DEBUG, "profiling pass %u, stage %d: %.3f ms", l->given, (int)l->stage, (double)ms);
-}
-
-/* ---- what happens in it ---- */
-
-/* An operation that the recording does not know comes in between. */
-static void note_stranger(ebb_t *ebb, const ebb_profile_t *l)
-{
-    if (l->stage == EBB_STAGE_WATCH || l->stage == EBB_STAGE_LOOK)
-        ebb_watch_interrupt(ebb);
 }
 
 void ebb_learn_before(ebb_device_t *dev, const ebb_operation_t *op)
 {
     struct ebb_pass *pass = dev->ebb->run->pass;
-    ebb_profile_t *l = pass->profile;
+    const ebb_profile_t *l = pass->profile;
     pass->operation = EBB_NONE;
-    pass->resized = false;
     if (!pass->stream) {
         pass->stream = op->stream;
         pass->timed = record_mark(dev, 0);
     }
-    if (l->stage == EBB_STAGE_RECORD || pass->spoiled)
+    if (pass->spoiled)
         return;
-    uint32_t i = pass->operation = ebb_match_operation(dev->ebb, op);
-    if (i == EBB_NONE)
-        pass->spoiled = ebb_match_difference(dev->ebb, false) != NULL;
-    else
-        pass->resized = ebb_match_is_resized(dev->ebb);
-    if (i == EBB_NONE || pass->resized)
-        note_stranger(dev->ebb, l);
-    else if (l->stage == EBB_STAGE_TIMES)
-        ebb_times_before(dev, i, op);
-    else if (l->stage == EBB_STAGE_PROVE)
-        ebb_prove_before(dev, i, op);
-    else
-        ebb_watch_before(dev, i, op);
+    if (l->recorded.trace) {
+        pass->operation = ebb_match_operation(dev->ebb, op);
+        pass->spoiled = pass->operation == EBB_NONE && ebb_match_difference(dev->ebb, false);
+    }
+    pass->strays = pass->operation == EBB_NONE || ebb_match_is_resized(dev->ebb);
+    if (!pass->strays)
+        kinds[l->kind].before(dev, pass->operation, op);
 }
 
 void ebb_learn_after(ebb_device_t *dev, const ebb_operation_t *op, CUresult result)
 {
     struct ebb_pass *pass = dev->ebb->run->pass;
-    ebb_profile_t *l = pass->profile;
-    uint32_t i = pass->operation;
-    if (l->stage == EBB_STAGE_RECORD) {
-        if (!result)
-            ebb_record_operation(dev, op);
+    const ebb_pass_kind_t *kind = &kinds[pass->profile->kind];
+    const uint32_t i = pass->operation;
+    if (result)
+        pass->spoiled |= i != EBB_NONE;
+    if (pass->spoiled || result)
+        return;
+    if (i != EBB_NONE)
+        ebb_match_advance(dev->ebb, i);
+    if (pass->strays) {
+        if (kind->stray)
+            kind->stray(dev, op);
         return;
     }
-    if (pass->spoiled || i == EBB_NONE)
-        return;
-    if (result) {
-        pass->spoiled = true;
-        return;
-    }
-    ebb_match_advance(dev->ebb, i);
-    if (pass->resized)
-        return;
-    if (l->stage == EBB_STAGE_TIMES)
-        ebb_times_after(dev, i, op);
-    else if (l->stage == EBB_STAGE_PROVE)
-        ebb_prove_after(dev, i, op);
-    else
-        ebb_watch_after(dev, i, op);
-    /* What was issued behind the operation has touched its buffers too. */
-    for (uint32_t k = 0; l->stage > EBB_STAGE_TIMES && k < op->access_count; k++)
+    kind->after(dev, i, op);
+    for (uint32_t k = 0; k < op->access_count; k++)
         ebb_buffer_touch(op->access[k].buffer, ebb_mark_here(op->stream));
 }
 
 void ebb_learn_allocated(const ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
     ebb_t *ebb = buffer->range->device->ebb;
-    struct ebb_pass *pass = ebb->run->pass;
-    if (pass->profile->stage == EBB_STAGE_RECORD)
-        ebb_record_allocated(buffer, stream);
-    else
+    if (ebb->run->pass->profile->recorded.trace)
         ebb_match_allocated(buffer);
+    else
+        ebb_record_allocated(buffer, stream);
 }
 
 void ebb_learn_freed(ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
     ebb_t *ebb = buffer->range->device->ebb;
-    struct ebb_pass *pass = ebb->run->pass;
-    if (pass->profile->stage == EBB_STAGE_RECORD)
-        ebb_record_freed(buffer, stream);
-    else
+    if (ebb->run->pass->profile->recorded.trace)
         ebb_match_freed(buffer);
+    else
+        ebb_record_freed(buffer, stream);
 }
 
-/* ---- what it has taught ---- */
+/* ---- what a step has taught ---- */
 
-/* Distinct buffers that an operation may write. */
-static unsigned count_written(ebb_device_t *dev, const ebb_profile_t *l, uint32_t i)
+/* The first one's is the step's own: nothing of ebb's is in it. */
+static void note_time(ebb_device_t *dev, ebb_profile_t *l, const char *kind)
 {
-    const ebb_trace_t *t = l->recorded.trace;
-    const ebb_trace_operation_t *o = &t->operation[i];
-    unsigned written = 0;
-    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
-        written += ebb_trace_is_first(t, i, k) && ebb_profile_writes(dev, l, i, t->access[k].buffer);
-    return written;
+    struct ebb_pass *pass = dev->ebb->run->pass;
+    const CUevent *mark = pass->mark[dev->number];
+    float ms = 0;
+    if (!pass->timed || !record_mark(dev, 1) || ebb_driver.cuEventSynchronize(mark[1]) ||
+        ebb_driver.cuEventElapsedTime(&ms, mark[0], mark[1]))
+        return;
+    const double ns = (double)ms * 1e6;
+    if (l->step_ns <= 0)
+        l->step_ns = ns;
+    l->cost_ns += ns - l->step_ns;
+    ebb_log(EBB_DEBUG, "profiling pass %u, %s: %.3f ms", l->given, kind, (double)ms);
 }
 
-/* The trace says what is known by now. */
-static void conclude(ebb_device_t *dev, ebb_profile_t *l)
+/* The step teaches nothing. `anew`: nor is what is recorded any good. */
+static ebb_learned_t lose(ebb_device_t *dev, ebb_profile_t *l, const char *why, bool anew)
 {
-    ebb_trace_t *t = l->recorded.trace;
-    l->recorded.concluded = true;
-    ebb_prove_qualify(dev, l);
-    for (uint32_t i = 0; i < t->operation_count; i++) {
-        ebb_trace_operation_t *o = &t->operation[i];
-        const ebb_fact_t *f = &l->fact[i];
-        if (o->kind != EBB_TRACE_KERNEL)
-            continue;
-        bool proven = f->why == EBB_PROVEN && !f->refuted && f->rounds >= 2 &&
-                      f->agreed >= EBB_LEAST_PROOFS && count_written(dev, l, i) == f->written;
-        o->proofs = proven ? f->agreed : 0;
-        o->verdict = f->refuted             ? EBB_DIFFERS
-                     : f->why != EBB_PROVEN ? f->why
-                     : proven               ? EBB_PROVEN
-                                            : EBB_UNTRIED;
-        o->proof_bytes = f->bytes;
-        o->proof_ns = f->ns;
-        unsigned written = 0;
-        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
-            if (!ebb_trace_is_first(t, i, k))
-                continue;
-            const bool writes = ebb_profile_writes(dev, l, i, t->access[k].buffer);
-            ebb_mode_t mode = !writes                                              ? EBB_READS
-                              : proven && written < 64 && f->zeroed >> written & 1 ? EBB_REPLACES
-                                                                                   : EBB_UPDATES;
-            written += writes;
-            for (uint32_t m = k; m < o->first_access + o->access_count; m++)
-                if (t->access[m].buffer == t->access[k].buffer) {
-                    t->access[m].mode = mode;
-                    if (!ebb_profile_may_write(dev, l, i, m))
-                        t->access[m].first_tile = t->access[m].tile_count = 0;
-                }
-        }
-    }
-}
-
-/* What comes after this profiling pass. */
-static bool next_stage(ebb_device_t *dev, ebb_profile_t *l)
-{
-    if (l->stage == EBB_STAGE_TIMES)
-        l->stage = EBB_STAGE_WATCH;
-    else if (l->stage == EBB_STAGE_WATCH && ebb_watch_is_needed(dev, l))
-        l->stage = EBB_STAGE_LOOK;
-    else if (l->stage == EBB_STAGE_WATCH || l->stage == EBB_STAGE_LOOK)
-        l->stage = EBB_STAGE_PROVE;
-    if (l->stage != EBB_STAGE_PROVE)
-        return true;
-    if (!ebb_select_proofs(dev, l))
-        return false;
-    if (l->given - l->earlier >= MOST_STEPS || !ebb_prove_is_needed(l))
-        l->stage = EBB_STAGE_DONE;
-    return true;
+    if (why)
+        ebb_log(EBB_INFO, "two steps differ in %s", why);
+    ebb_learn_abandon(dev);
+    if (anew)
+        forget(dev, l);
+    if (++l->lost_in_a_row < MOST_LOST)
+        return EBB_LEARNED_NOT;
+    ebb_log(EBB_WARN, "the program's steps differ from one another: no plan, ebb stays reactive");
+    return EBB_LEARNED_NEVER;
 }
 
 static ebb_learned_t finish(ebb_device_t *dev, ebb_profile_t *l)
@@ -484,83 +271,39 @@ static ebb_learned_t finish(ebb_device_t *dev, ebb_profile_t *l)
             EBB_WARN,
             "an operation reaches buffers through a table of pointers that another one has made: no plan, "
             "ebb stays reactive");
-    conclude(dev, l);
-    double cost = l->step_ns > 0 ? (l->total_ns - l->steps * l->step_ns) / l->step_ns : 0;
+    ebb_facts_conclude(dev, l);
+    const double cost = l->step_ns > 0 ? l->cost_ns / l->step_ns : 0;
     ebb_log(EBB_INFO, "learned in %u steps, which cost %.2f steps' worth of time", l->given,
             cost > 0 ? cost : 0);
     return EBB_LEARNED;
-}
-
-bool ebb_profile_ask_more(ebb_device_t *dev, ebb_profile_t *l)
-{
-    if (l->stage != EBB_STAGE_DONE || l->all)
-        return false;
-    l->all = true;
-    /* What has turned out to differ since then stays so. */
-    for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++)
-        l->fact[i].refuted |= l->recorded.trace->operation[i].verdict == EBB_DIFFERS;
-    if (!ebb_select_proofs(dev, l) || !ebb_prove_is_needed(l))
-        return false;
-    l->stage = EBB_STAGE_PROVE;
-    if (ebb_tracker_follows(dev->ebb, &l->recorded))
-        ebb_tracker_end(dev);
-    l->recorded.concluded = false;
-    return true;
-}
-
-static ebb_learned_t lose(ebb_device_t *dev, ebb_profile_t *l, const char *why)
-{
-    l->lost_in_a_row++;
-    if (why)
-        ebb_log(EBB_INFO, "two steps differ in %s", why);
-    close_pass(dev->ebb);
-    if (l->lost_in_a_row < MOST_LOST) {
-        if (l->lost_in_a_row > 1)
-            forget(dev, l); /* it may be the recorded one that is no step */
-        return EBB_LEARNED_NOT;
-    }
-    ebb_log(EBB_WARN, "the program's steps differ from one another: no plan, ebb stays reactive");
-    return EBB_LEARNED_NEVER;
 }
 
 ebb_learned_t ebb_learn_end(ebb_device_t *dev)
 {
     struct ebb_pass *pass = dev->ebb->run->pass;
     ebb_profile_t *l = pass->profile;
-    const bool records = l->stage == EBB_STAGE_RECORD;
+    const ebb_pass_kind_t *kind = &kinds[l->kind];
     l->given++;
-    if (l->unloaded != ebb_modules_unloaded(dev->ebb)) {
-        end_stage(dev, l, false);
-        forget(dev, l);
-        return lose(dev, l, "their modules: one was unloaded");
-    }
-    if (records) {
-        if (!ebb_record_end(dev->ebb, &l->recorded) || !measure(l)) {
-            forget(dev, l);
-            return lose(dev, l, NULL);
-        }
-        note_time(dev, l);
-        l->stage = EBB_STAGE_TIMES;
-    } else {
+    if (l->unloaded != ebb_modules_unloaded(dev->ebb))
+        return lose(dev, l, "their modules: one was unloaded", true);
+    if (l->recorded.trace) {
         const char *difference = ebb_match_difference(dev->ebb, true);
-        if (pass->spoiled || difference) {
-            end_stage(dev, l, false);
-            return lose(dev, l, difference);
-        }
-        if (l->stage == EBB_STAGE_TIMES && ebb_match_missing(dev->ebb) && l->again < MOST_AGAIN) {
+        if (pass->spoiled || difference)
+            return lose(dev, l, difference,
+                        l->lost_in_a_row); /* it may be the recorded one that is no step */
+        if (l->again < kind->most_again && ebb_match_missing(dev->ebb)) {
             l->again++;
-            end_stage(dev, l, false);
-            close_pass(dev->ebb);
+            ebb_learn_abandon(dev);
             forget(dev, l);
             return EBB_LEARNED_NOT;
         }
         ebb_match_note_left(dev->ebb, l->recorded.trace, l->left);
-        end_stage(dev, l, true);
-        note_time(dev, l);
-        if (!next_stage(dev, l))
-            l->stage = EBB_STAGE_DONE;
     }
+    if (!kind->end(dev, true))
+        return lose(dev, l, NULL, true);
+    note_time(dev, l, kind->name);
     l->lost_in_a_row = 0;
+    const bool more = go_on(dev, l);
     close_pass(dev->ebb);
-    return l->stage == EBB_STAGE_DONE ? finish(dev, l) : EBB_LEARNED_NOT;
+    return more && l->given - l->earlier < MOST_PASSES ? EBB_LEARNED_NOT : finish(dev, l);
 }

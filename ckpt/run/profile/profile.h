@@ -1,6 +1,7 @@
 /* profile.h: what is learned of a step while the program goes on: a trace of it, how long operations take, what they write, and which launches
- * may be replayed (learn.c: profiling passes; record.c; times.c; watch.c; prove.c); what ebb's own work costs (prices.c); hashes of memory (hash.c,
- * tiles.c); names that the program gives to its work (nvtx.c).
+ * may be replayed. Profiling passes: learn.c has the table of them; record.c, times.c, writes.c, proofs.c; pieces.c and facts.c are what
+ * these share. Beside them: what ebb's own work costs (prices.c); hashes of memory (hash.c, tiles.c); names that the program gives to
+ * its work (nvtx.c).
  *
  * Threads and locks: ebb_lock() held, but for NVTX's.
  */
@@ -62,25 +63,8 @@ bool ebb_record_is_like(const ebb_recording_t *recording, uint32_t index, const 
 const char *ebb_record_difference(const ebb_recording_t *recording, uint32_t index,
                                   const ebb_operation_t *operation);
 
-/* Begins, behind all that was issued so far. */
-void ebb_record_begin(ebb_device_t *dev);
-bool ebb_record_running(ebb_t *ebb);
-
-/* `stream`: on which it was asked for; NULL: none. */
-void ebb_record_allocated(const ebb_buffer_t *buffer, ebb_stream_t *stream);
-void ebb_record_freed(const ebb_buffer_t *buffer, ebb_stream_t *stream);
-/* What orders streams and host. */
+/* What orders streams and host; noted while a step is recorded. */
 void ebb_record_order(ebb_t *ebb, const ebb_order_t *order);
-/* After it was issued. */
-void ebb_record_operation(ebb_device_t *dev, const ebb_operation_t *operation);
-
-/* Something of the step is not known: there will be no recording of it. */
-void ebb_record_spoil(ebb_t *ebb);
-
-/* Ends: gives the recording, the caller's to delete. False: something did not fit (logged), there is none. */
-bool ebb_record_end(ebb_t *ebb, ebb_recording_t *out);
-/* Ends without a result: what was recorded was no step. */
-void ebb_record_abandon(ebb_t *ebb);
 
 void ebb_recording_delete(ebb_recording_t *recording);
 
@@ -92,16 +76,17 @@ void ebb_recording_delete(ebb_recording_t *recording);
  *   record  what happens: operations, buffers, order. Nothing is issued; the step's own time is what others are
  *           measured by
  *   times   how long operations take: events around three of each kind, nothing else
- *   watch   what is written: everything that an operation touches is hashed behind it, by tiles, and compared with the
- *           hash of before (internal.h)
- *   look    what seemed to be read only is watched once more, in some launches of each kernel
- *   prove   launches that are worth it are replayed on copies (profile.h, internal.h); as many steps as it takes. The rest of
- *           what a plan could use only when none fits without (ebb_profile_ask_more)
+ *   writes  what is written, twice: everything that an operation touches is hashed behind it, by tiles, and compared with the
+ *           hash of before; then what seemed to be read only, once more, in some launches of each kernel
+ *   proofs  launches that are worth it are replayed on copies; as many steps as it takes. The rest of what a plan could use
+ *           only when none fits without (ebb_profile_ask_more)
+ * Their order, and what each does when, is a table (learn.c; internal.h says what its columns mean).
+ *
  * The first profiling pass is what the others are matched with (tracker.h). A step that turns out to be another one is a profiling pass
  * lost: it is given again. The host waits once, at the end of a profiling pass.
  *
  * What profiling passes have taught of one step variant is a value; several may exist. One profiling pass at a time. What is known of
- * kernels is shared by all (profile.h). */
+ * kernels is shared by all (know.c). */
 
 typedef struct ebb_profile ebb_profile_t;
 

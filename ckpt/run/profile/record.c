@@ -1,4 +1,5 @@
-#include "ckpt/run/profile/profile.h"
+/* record.c: the pass that records what happens in a step; it issues nothing. See profile.h. */
+#include "ckpt/run/profile/internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,12 +44,6 @@ struct ebb_record {
     uint32_t event_count, event_room, events; /* events: records so far */
 };
 const size_t ebb_part_record = sizeof(struct ebb_record);
-
-bool ebb_record_running(ebb_t *ebb)
-{
-    struct ebb_record *record = ebb->run->record;
-    return record->result.trace != NULL;
-}
 
 /* ---- buffers by number ---- */
 
@@ -285,12 +280,6 @@ void ebb_record_operation(ebb_device_t *dev, const ebb_operation_t *op)
         record->broken = !record_operation(dev, op);
 }
 
-void ebb_record_spoil(ebb_t *ebb)
-{
-    struct ebb_record *record = ebb->run->record;
-    record->broken = true;
-}
-
 /* ---- begin and end ---- */
 
 static int by_generation(const void *a, const void *b)
@@ -323,14 +312,14 @@ static bool list_present(ebb_device_t *dev)
     return good;
 }
 
-void ebb_record_begin(ebb_device_t *dev)
+bool ebb_record_begin(ebb_device_t *dev)
 {
     struct ebb_record *record = dev->ebb->run->record;
-    ebb_record_abandon(dev->ebb);
     record->result.trace = ebb_trace_new(EBB_CHUNK_BYTES);
     record->broken = !record->result.trace || !list_present(dev);
     record->listens = true;
     ebb_run_want_order(dev->ebb, true);
+    return true;
 }
 
 static void reset(ebb_t *ebb)
@@ -369,31 +358,32 @@ bool ebb_recording_launches_from(ebb_device_t *dev, const ebb_recording_t *r, co
     return false;
 }
 
-void ebb_record_abandon(ebb_t *ebb)
+/* NULL: it is a step. */
+static const char *why_no_step(const struct ebb_record *record)
 {
-    struct ebb_record *record = ebb->run->record;
-    ebb_recording_delete(&record->result);
-    reset(ebb);
+    return record->broken ? "there is no memory for it, or not all of it can be seen"
+                          : ebb_trace_check(record->result.trace);
 }
 
-bool ebb_record_end(ebb_t *ebb, ebb_recording_t *out)
+bool ebb_record_end(ebb_device_t *dev, bool good)
 {
-    struct ebb_record *record = ebb->run->record;
-    if (!record->result.trace)
-        return false;
-    const char *wrong = record->broken ? "there is no memory for it, or not all of it can be seen"
-                                       : ebb_trace_check(record->result.trace);
-    if (wrong) {
+    struct ebb_record *record = dev->ebb->run->record;
+    ebb_recording_t *r = &record->result;
+    const char *wrong = good ? why_no_step(record) : NULL;
+    if (wrong)
         ebb_log(EBB_WARN, "the step could not be recorded: %s", wrong);
-        ebb_record_abandon(ebb);
+    if (!good || wrong) {
+        ebb_recording_delete(r);
+        reset(dev->ebb);
         return false;
     }
-    for (uint32_t i = 0; i < record->result.trace->buffer_count; i++) {
-        ebb_trace_buffer_t *b = &record->result.trace->buffer[i];
+    for (uint32_t i = 0; i < r->trace->buffer_count; i++) {
+        ebb_trace_buffer_t *b = &r->trace->buffer[i];
         if (b->born == EBB_NONE && b->dies == EBB_NONE)
             b->next = i; /* until it is seen to be another one */
     }
-    *out = record->result;
-    reset(ebb);
-    return true;
+    ebb_profile_t *l = dev->ebb->run->pass->profile;
+    l->recorded = *r;
+    reset(dev->ebb);
+    return ebb_pieces_measure(l);
 }

@@ -32,7 +32,6 @@ typedef struct span {
 } span_t;
 
 struct ebb_times {
-    ebb_profile_t *profile;
     uint32_t *class_of; /* [operations] the first one of its shape */
     bool *measured;     /* [operations] */
     span_t *span;       /* [operations] */
@@ -95,16 +94,16 @@ static void clear(ebb_device_t *dev)
     pool->used = 0;
 }
 
-bool ebb_times_begin(ebb_device_t *dev, ebb_profile_t *l)
+bool ebb_times_begin(ebb_device_t *dev)
 {
     struct ebb_times *times = dev->ebb->run->times;
-    size_t n = (size_t)l->recorded.trace->operation_count + 1;
+    const ebb_recording_t *r = &dev->ebb->run->pass->profile->recorded;
+    size_t n = (size_t)r->trace->operation_count + 1;
     ebb_prices(dev); /* not in the middle of the step */
-    times->profile = l;
     times->class_of = calloc(n, sizeof *times->class_of);
     times->measured = calloc(n, sizeof *times->measured);
     times->span = calloc(n, sizeof *times->span);
-    if (times->class_of && times->measured && times->span && classify(times, &l->recorded))
+    if (times->class_of && times->measured && times->span && classify(times, r))
         return true;
     clear(dev);
     return false;
@@ -191,11 +190,12 @@ static uint64_t between(CUevent a, CUevent b)
     return (uint64_t)((double)ms * 1e6);
 }
 
-void ebb_times_end(ebb_device_t *dev, bool good)
+bool ebb_times_end(ebb_device_t *dev, bool good)
 {
     struct ebb_times *times = dev->ebb->run->times;
-    ebb_trace_t *t = times->profile->recorded.trace;
+    ebb_trace_t *t = dev->ebb->run->pass->profile->recorded.trace;
     uint64_t end[EBB_RECORD_STREAMS] = {0};
+    good = good && !ebb_wait_for_device(dev->ebb);
     for (uint32_t i = 0; good && i < t->operation_count; i++) {
         ebb_trace_operation_t *c = &t->operation[times->class_of[i]];
         uint64_t ns = times->span[i].stop ? between(times->span[i].start, times->span[i].stop) : 0;
@@ -211,4 +211,5 @@ void ebb_times_end(ebb_device_t *dev, bool good)
         end[o->stream] = o->at_ns + o->duration_ns;
     }
     clear(dev);
+    return true;
 }

@@ -1,0 +1,464 @@
+/* proofs.c: the pass that shows which launches give the same bits again.
+ *
+ * Right behind an operation of the program the same launch is issued again, on copies of all that it touches, in
+ * scratch memory that starts as the bytes were before it, and again with all that it writes zeroed. What comes out is
+ * compared on the device with what the program's own operation has left. Equal bits prove that the launch gives them
+ * again; equal bits in spite of zeros, that it replaces what it writes. Three agreeing replays over two steps are
+ * asked for. Nothing but zeros and what was there ever reaches a kernel; where nothing was, in a buffer that the operation is
+ * the first to touch, a plan's replay may find anything (plan.h).
+ *
+ * Everything is ordered on the operation's stream; the host does not wait. Large buffers that many pointers share
+ * are not copied where the operation is known only to read them.
+ *
+ * Only qualified launches are tried: kernels whose launch attributes, if any, name no events or memory, whose arguments
+ * are known and point to no memory of CUDA's outside ebb's arena, directly or through a table of pointers in a small
+ * buffer; not of modules of which the program has looked up a variable, nor NCCL's or NVSHMEM's. What does not fit
+ * into the budget together with its copies is not proven.
+ *
+ * Work is spread over steps: a step is slowed down only so far, and the next one goes on from there.
+ */
+#include "ckpt/run/profile/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc/base/driver.h"
+#include "alloc/base/status.h"
+#include "alloc/base/table.h"
+#include "alloc/device.h"
+#include "alloc/ebb_alloc.h"
+#include "ckpt/run/replay/replay.h"
+#include "ckpt/run/state.h"
+#include "ckpt/run/tracker/tracker.h"
+
+enum { MOST = 64 /* distinct buffers of an operation */, LAUNCH_NS = 2000, ALIGN = 512 };
+
+/* In steps' worth of time: how much slower a pass may make its step, by a guess that the passes before have corrected, within bounds: a step
+ * may be slow for other reasons, such as evictions. */
+static const double cost_of_a_pass = 1.25, most_wrong = 2.0;
+
+/* A distinct buffer of the operation under way. */
+typedef struct subject {
+    uint32_t id;
+    ebb_buffer_t *buffer;
+    bool writes, direct;
+    CUdeviceptr copy, zero; /* in the scratch */
+} subject_t;
+
+/* Replays of one operation in this step, and where their answers are. */
+typedef struct trial {
+    uint32_t operation, result;
+    uint64_t zeroed; /* in the replay "zero": written subjects that began as zeros */
+    bool copy, zero; /* which replays there were */
+} trial_t;
+
+struct ebb_proofs {
+    ebb_profile_t *profile;
+    ebb_tiles_t *tiles;
+    trial_t *trial;
+    uint32_t trial_count, trial_room, results, most_results;
+    double spent_ns, most_ns, bytes_per_ns;
+    /* Of the operation under way. */
+    subject_t subject[MOST];
+    unsigned count;
+    bool tried;
+    trial_t now;
+    /* Stays from one operation to the next on a stream, while there is memory. */
+    ebb_buffer_t *scratch; /* NULL: none */
+    ebb_stream_t *stream;  /* that its use is ordered on */
+    bool is_short;         /* of memory: it goes after each operation */
+};
+const size_t ebb_part_proofs = sizeof(struct ebb_proofs);
+
+static bool has_foreign_pointers(ebb_device_t *dev, const unsigned char *params, size_t bytes)
+{
+    for (size_t at = 0; at + sizeof(CUdeviceptr) <= bytes; at += sizeof(CUdeviceptr)) {
+        CUdeviceptr word;
+        memcpy(&word, params + at, sizeof word);
+        if (ebb_word_is_foreign(dev, word))
+            return true;
+    }
+    return false;
+}
+
+/* ---- begin and end ---- */
+
+/* The most that an operation moves in its time: about what the memory can do. */
+static double guess_rate(const ebb_trace_t *t)
+{
+    double rate = 1;
+    for (uint32_t i = 0; i < t->operation_count; i++) {
+        const ebb_trace_operation_t *o = &t->operation[i];
+        double bytes = 0;
+        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
+            bytes += t->access[k].offset_bytes ? 0 : (double)t->buffer[t->access[k].buffer].bytes;
+        if (o->duration_ns && bytes / (double)o->duration_ns > rate)
+            rate = bytes / (double)o->duration_ns;
+    }
+    return rate;
+}
+
+/* Answers for at most so many tiles: of all operations that are open, what is written twice and the rest once. */
+static uint32_t count_results(const ebb_profile_t *l)
+{
+    const ebb_trace_t *t = l->recorded.trace;
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < t->operation_count; i++)
+        for (uint32_t k = 0; ebb_fact_is_open(&l->fact[i]) && k < t->operation[i].access_count; k++)
+            sum += 2 * (uint64_t)ebb_tile_count(
+                           t->buffer[t->access[t->operation[i].first_access + k].buffer].bytes);
+    return sum < UINT32_MAX / 2 ? (uint32_t)sum : UINT32_MAX / 2;
+}
+
+/* What is guessed for proofs that may cost so much of a step, by those that there were. */
+static double guess_most(const ebb_profile_t *l)
+{
+    const double took_ns = l->cost_ns - l->cost_before_ns;
+    const double ratio = took_ns > 0 ? l->proofs_guessed_ns / took_ns : 1;
+    return cost_of_a_pass * l->step_ns *
+           (ratio > most_wrong       ? most_wrong
+            : ratio < 1 / most_wrong ? 1 / most_wrong
+                                     : ratio);
+}
+
+bool ebb_proofs_is_needed(ebb_device_t *dev, ebb_profile_t *l)
+{
+    if (!ebb_facts_select(dev, l))
+        return false;
+    for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++)
+        if (ebb_fact_is_open(&l->fact[i]))
+            return true;
+    return false;
+}
+
+bool ebb_proofs_begin(ebb_device_t *dev)
+{
+    struct ebb_proofs *proofs = dev->ebb->run->proofs;
+    ebb_profile_t *l = dev->ebb->run->pass->profile;
+    const double most_ns = guess_most(l);
+    memset(proofs, 0, sizeof *proofs);
+    ebb_words_forget(dev->ebb);
+    proofs->profile = l;
+    proofs->most_ns = most_ns > 0 ? most_ns : 1e18;
+    proofs->bytes_per_ns = guess_rate(l->recorded.trace);
+    proofs->most_results = count_results(l);
+    proofs->tiles = ebb_tiles_new(dev, 1, proofs->most_results, 0);
+    return proofs->tiles != NULL;
+}
+
+/* ---- before ---- */
+
+/* False: too many. */
+static bool list_subjects(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
+{
+    struct ebb_proofs *proofs = dev->ebb->run->proofs;
+    const ebb_profile_t *l = proofs->profile;
+    const ebb_trace_operation_t *o = &l->recorded.trace->operation[i];
+    proofs->count = 0;
+    for (uint32_t k = 0; k < op->access_count; k++) {
+        unsigned at = 0;
+        while (at < proofs->count && proofs->subject[at].buffer != op->access[k].buffer)
+            at++;
+        if (at == MOST)
+            return false;
+        if (at < proofs->count)
+            continue;
+        const uint32_t id = l->recorded.trace->access[o->first_access + k].buffer;
+        const bool writes = ebb_profile_writes(dev, l, i, id);
+        proofs->subject[proofs->count++] = (subject_t){.id = id,
+                                                       .buffer = op->access[k].buffer,
+                                                       .writes = writes,
+                                                       .direct = !writes && l->buffer[id].arena};
+    }
+    return true;
+}
+
+static size_t room_for(size_t bytes)
+{
+    return (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+}
+
+/* Of the written buffers those that no operation of the step has touched before, a bit each. */
+static uint64_t untouched(struct ebb_proofs *proofs, uint32_t i)
+{
+    const ebb_profile_t *l = proofs->profile;
+    const ebb_trace_operation_t *o = &l->recorded.trace->operation[i];
+    uint64_t set = 0;
+    unsigned written = 0;
+    for (unsigned s = 0; s < proofs->count; s++) {
+        const subject_t *x = &proofs->subject[s];
+        if (x->writes && written < 64 && l->buffer[x->id].first_use >= o->first_access)
+            set |= (uint64_t)1 << written;
+        written += x->writes;
+    }
+    return set;
+}
+
+/* Which replays this step has: in the first, one of what was there and one with written parts zeroed; later one with those
+ * zeroed that came out the same, and where that would still be too few, another one of what was there. Zeroed are those
+ * that may well be replaced, because nothing has touched them before: one that is updated would change what is made from
+ * it. Where there are none, all are. */
+static void choose_replays(struct ebb_proofs *proofs, uint32_t i)
+{
+    const ebb_fact_t *f = &proofs->profile->fact[i];
+    unsigned written = 0;
+    for (unsigned s = 0; s < proofs->count; s++)
+        written += proofs->subject[s].writes;
+    uint64_t all = written < 64 ? ((uint64_t)1 << written) - 1 : ~(uint64_t)0, fresh = untouched(proofs, i);
+    proofs->now = (trial_t){.operation = i, .result = proofs->results};
+    proofs->now.zeroed = f->rounds ? f->zeroed : fresh ? fresh : all;
+    proofs->now.zero = written != 0; /* of nothing: another one of what was there */
+    proofs->now.copy = !proofs->now.zero || !f->rounds || f->agreed + 1 < EBB_LEAST_PROOFS;
+}
+
+static size_t place_subjects(struct ebb_proofs *proofs)
+{
+    size_t at = 0;
+    for (unsigned s = 0; s < proofs->count; s++) {
+        subject_t *x = &proofs->subject[s];
+        if (x->direct)
+            continue;
+        if (!x->writes || proofs->now.copy) {
+            x->copy = at;
+            at += room_for(x->buffer->bytes);
+        }
+        if (x->writes && proofs->now.zero) {
+            x->zero = at;
+            at += room_for(x->buffer->bytes);
+        }
+    }
+    return at;
+}
+
+/* Of the replays, with filling and comparing. */
+static double time_needed(struct ebb_proofs *proofs, uint64_t duration_ns)
+{
+    const int replays = proofs->now.copy + proofs->now.zero;
+    double bytes = 0;
+    for (unsigned s = 0; s < proofs->count; s++) {
+        const subject_t *x = &proofs->subject[s];
+        const int moved = x->direct ? 0 : x->writes ? 1 + 2 * proofs->now.copy + 2 * proofs->now.zero : 4;
+        bytes += moved * (double)x->buffer->bytes;
+    }
+    return replays * (double)duration_ns + 2.0 * LAUNCH_NS + bytes / proofs->bytes_per_ns;
+}
+
+static void give_scratch_back(ebb_t *ebb)
+{
+    struct ebb_proofs *proofs = ebb->run->proofs;
+    ebb_scratch_free(proofs->scratch, proofs->stream);
+    proofs->scratch = NULL;
+}
+
+/* Used in the order of the stream. Another stream gets another. */
+static bool take_scratch(ebb_device_t *dev, size_t bytes, ebb_stream_t *stream)
+{
+    struct ebb_proofs *proofs = dev->ebb->run->proofs;
+    if (proofs->scratch && proofs->stream == stream && proofs->scratch->bytes >= bytes)
+        return true;
+    give_scratch_back(dev->ebb);
+    proofs->scratch = ebb_scratch_alloc(dev, bytes, stream);
+    proofs->stream = stream;
+    return proofs->scratch != NULL;
+}
+
+bool ebb_learn_relieve(ebb_t *ebb)
+{
+    struct ebb_proofs *proofs = ebb->run->proofs;
+    if (!proofs->scratch || proofs->tried)
+        return false;
+    proofs->is_short = true;
+    give_scratch_back(ebb);
+    return true;
+}
+
+static uint32_t tiles_asked(struct ebb_proofs *proofs)
+{
+    uint32_t sum = 0;
+    for (unsigned s = 0; s < proofs->count; s++) {
+        const subject_t *x = &proofs->subject[s];
+        uint32_t tiles = ebb_tile_count(x->buffer->bytes);
+        sum += x->direct ? 0 : x->writes ? tiles * (uint32_t)(proofs->now.copy + proofs->now.zero) : tiles;
+    }
+    return sum;
+}
+
+/* The scratch begins as the replays shall find it. */
+static ebb_status_t fill(ebb_device_t *dev, const ebb_operation_t *op)
+{
+    struct ebb_proofs *proofs = dev->ebb->run->proofs;
+    ebb_tile_list_t list;
+    unsigned written = 0;
+    ebb_tiles_begin(&list, proofs->tiles, op->stream, EBB_TILES_MOVE);
+    for (unsigned s = 0; s < proofs->count; s++) {
+        subject_t *x = &proofs->subject[s];
+        if (x->direct)
+            continue;
+        x->copy += proofs->scratch->address;
+        x->zero += proofs->scratch->address;
+        if (!x->writes || proofs->now.copy)
+            ebb_tiles_move(dev, &list, x->copy, x->buffer->address, x->buffer->bytes);
+        if (x->writes && proofs->now.zero) {
+            bool zeroed = written < 64 && proofs->now.zeroed >> written & 1;
+            ebb_tiles_move(dev, &list, x->zero, zeroed ? 0 : x->buffer->address, x->buffer->bytes);
+        }
+        written += x->writes;
+    }
+    return ebb_tiles_end(dev, &list);
+}
+
+void ebb_proofs_before(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
+{
+    struct ebb_proofs *proofs = dev->ebb->run->proofs;
+    ebb_fact_t *f = &proofs->profile->fact[i];
+    const ebb_trace_operation_t *o = &proofs->profile->recorded.trace->operation[i];
+    proofs->tried = false;
+    if (!ebb_fact_is_open(f) || proofs->spent_ns >= proofs->most_ns || !op->plain)
+        return;
+    if (!list_subjects(dev, i, op) || has_foreign_pointers(dev, op->params, op->param_bytes)) {
+        f->why = proofs->count == MOST ? EBB_NO_ROOM : EBB_FOREIGN;
+        return;
+    }
+    choose_replays(proofs, i);
+    size_t bytes = place_subjects(proofs);
+    double ns = time_needed(proofs, o->duration_ns);
+    if (!bytes || proofs->results + tiles_asked(proofs) > proofs->most_results) {
+        f->why = EBB_UNTRIED;
+        return;
+    }
+    if (proofs->spent_ns && proofs->spent_ns + ns > proofs->most_ns)
+        return; /* in the next step */
+    if (!take_scratch(dev, bytes, op->stream)) {
+        f->why = EBB_NO_ROOM;
+        return;
+    }
+    proofs->tried = true;
+    proofs->spent_ns += ns;
+    f->bytes = bytes > f->bytes ? bytes : f->bytes;
+    f->ns = (uint64_t)ns / (proofs->now.copy + proofs->now.zero);
+    if (fill(dev, op))
+        f->why = EBB_REFUSED;
+}
+
+/* ---- behind ---- */
+
+static ebb_status_t replay(ebb_device_t *dev, const ebb_operation_t *op, bool zero)
+{
+    struct ebb_proofs *proofs = dev->ebb->run->proofs;
+    const ebb_issued_t issued = ebb_issued_view(op);
+    ebb_pointer_t pointer[EBB_RELAUNCH_POINTERS];
+    unsigned count = 0;
+    for (uint32_t k = 0; k < op->access_count && count < EBB_RELAUNCH_POINTERS; k++) {
+        const ebb_access_t *a = &op->access[k];
+        const subject_t *x = proofs->subject;
+        while (x->buffer != a->buffer)
+            x++;
+        if (!x->direct)
+            pointer[count++] =
+                (ebb_pointer_t){a->param_offset, (x->writes && zero ? x->zero : x->copy) + a->offset_bytes};
+    }
+    return ebb_relaunch(dev, &issued, op->stream, pointer, count);
+}
+
+/* What came out, in the order in which it is read in judge: of each subject, the replays'. */
+static ebb_status_t compare(ebb_device_t *dev, const ebb_operation_t *op)
+{
+    struct ebb_proofs *proofs = dev->ebb->run->proofs;
+    ebb_tile_list_t list;
+    ebb_tiles_begin(&list, proofs->tiles, op->stream, EBB_TILES_COMPARE);
+    for (unsigned s = 0; s < proofs->count; s++) {
+        const subject_t *x = &proofs->subject[s];
+        size_t bytes = x->buffer->bytes;
+        if (x->direct)
+            continue;
+        const bool copy = !x->writes || proofs->now.copy, zero = x->writes && proofs->now.zero;
+        ebb_tiles_compare(dev, &list, x->buffer->address, copy ? x->copy : x->zero,
+                          copy && zero ? x->zero : 0, bytes, proofs->results);
+        proofs->results += ebb_tile_count(bytes) * (uint32_t)(copy + zero);
+    }
+    return ebb_tiles_end(dev, &list);
+}
+
+void ebb_proofs_after(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
+{
+    struct ebb_proofs *proofs = dev->ebb->run->proofs;
+    ebb_fact_t *f = &proofs->profile->fact[i];
+    if (!proofs->tried)
+        return;
+    proofs->tried = false;
+    if (f->why == EBB_PROVEN &&
+        ((proofs->now.copy && replay(dev, op, false)) || (proofs->now.zero && replay(dev, op, true))))
+        f->why = EBB_REFUSED;
+    if (f->why == EBB_PROVEN && !compare(dev, op)) {
+        trial_t *t =
+            ebb_array_append((void **)&proofs->trial, &proofs->trial_count, &proofs->trial_room, sizeof *t);
+        if (t)
+            *t = proofs->now;
+    }
+    if (proofs->is_short)
+        give_scratch_back(dev->ebb);
+}
+
+/* ---- what came out ---- */
+
+static bool differs(struct ebb_proofs *proofs, uint32_t *result, uint32_t tiles)
+{
+    bool any = false;
+    for (uint32_t k = 0; k < tiles; k++)
+        any |= ebb_tiles_result(proofs->tiles, (*result)++);
+    return any;
+}
+
+static void judge(ebb_device_t *dev, const trial_t *trial)
+{
+    struct ebb_proofs *proofs = dev->ebb->run->proofs;
+    ebb_profile_t *l = proofs->profile;
+    const ebb_trace_t *t = l->recorded.trace;
+    const ebb_trace_operation_t *o = &t->operation[trial->operation];
+    ebb_fact_t *f = &l->fact[trial->operation];
+    bool copy_same = true, zero_same = true;
+    uint64_t same = 0;
+    uint32_t result = trial->result;
+    unsigned written = 0;
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
+        const uint32_t b = t->access[k].buffer, tiles = ebb_tile_count(t->buffer[b].bytes);
+        const bool writes = ebb_profile_writes(dev, l, trial->operation, b);
+        if (!ebb_trace_is_first(t, trial->operation, k) || (!writes && l->buffer[b].arena))
+            continue;
+        if (!writes || trial->copy)
+            copy_same &= !differs(proofs, &result, tiles);
+        if (writes && trial->zero && !differs(proofs, &result, tiles))
+            same |= (uint64_t)1 << (written & 63);
+        written += writes;
+    }
+    uint64_t all = written < 64 ? ((uint64_t)1 << written) - 1 : ~(uint64_t)0;
+    zero_same = same == all;
+    f->agreed += (uint32_t)(trial->copy && copy_same) + (uint32_t)(trial->zero && zero_same);
+    f->refuted |= !copy_same;
+    /* From zeros not everything need come out. From what did come out, zeroed once more, everything must, if it was
+     * all; of some, never tried together, it need not. */
+    if (!f->rounds)
+        f->zeroed = same & trial->zeroed;
+    else if (trial->zero && !zero_same) {
+        f->refuted |= !trial->zeroed || trial->zeroed == all;
+        f->zeroed = 0;
+    }
+    f->written = written;
+    f->rounds++;
+}
+
+bool ebb_proofs_end(ebb_device_t *dev, bool good)
+{
+    struct ebb_proofs *proofs = dev->ebb->run->proofs;
+    if (!good)
+        ebb_wait_for_device(dev->ebb);
+    proofs->profile->proofs_guessed_ns += proofs->spent_ns;
+    bool read = good && !ebb_tiles_read(proofs->tiles, dev->ebb->run->pass->stream);
+    for (uint32_t i = 0; read && i < proofs->trial_count; i++)
+        judge(dev, &proofs->trial[i]);
+    give_scratch_back(dev->ebb);
+    ebb_tiles_delete(dev, proofs->tiles);
+    free(proofs->trial);
+    memset(proofs, 0, sizeof *proofs);
+    return true;
+}
