@@ -209,19 +209,16 @@ bool ebb_mark_later(ebb_mark_t *mark, ebb_mark_t other)
     return true;
 }
 
-/* Without a record of its own a stream cannot be told apart, and the host waits for it. */
-static bool has_record(const ebb_stream_t *s)
-{
-    return s != &s->device->ebb->shared_stream;
-}
-
 ebb_status_t ebb_mark_join(ebb_stream_t *stream, ebb_mark_t mark)
 {
     const ebb_stream_t *s = mark.stream;
-    if (!s || s->reached >= mark.number || (s == stream && has_record(stream)))
+    if (!s || s->reached >= mark.number)
         return 0;
-    if (!has_record(stream))
+    /* Streams that share a record cannot be told apart: the host waits. */
+    if (stream == &stream->device->ebb->shared_stream)
         return ebb_mark_wait(mark);
+    if (s == stream)
+        return 0;
     CUevent event;
     EBB_TRY(event_behind(mark.stream, mark.number, &event));
     ebb_visit_t visit;

@@ -270,6 +270,7 @@ bool ebb_fates_make_reversal(ebb_fates_t *f, const ebb_model_t *m, uint32_t chun
     ebb_fates_delete(f);
     return false;
 }
+
 void ebb_fates_delete(ebb_fates_t *f)
 {
     ebb_stages_delete(&f->stages);
