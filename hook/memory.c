@@ -248,8 +248,6 @@ static bool free_without_waiting(ebb_buffer_t *b)
     if (!b->stream_ordered || (!s && b->residence) || (s && is_captured(ebb_stream_handle(s))) ||
         (s && ebb_buffer_join(s, b)))
         return false;
-    if (s)
-        ebb_mark_issue(s);
     release(b, s);
     return true;
 }
