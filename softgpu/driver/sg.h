@@ -89,6 +89,7 @@ struct CUctx_st {
 typedef struct sg_config {
     size_t memory_bytes; /* SOFTGPU_MEMORY: of each device */
     unsigned workers;    /* SOFTGPU_WORKERS */
+    unsigned spin_ns;    /* SOFTGPU_SPIN: before an idle thread, or one that waits for work, sleeps */
     unsigned devices;    /* SOFTGPU_DEVICES */
     bool poison;         /* SOFTGPU_POISON */
     bool protect;        /* SOFTGPU_PROTECT */

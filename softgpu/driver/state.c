@@ -108,6 +108,7 @@ static void read_config(void)
     c->log_level = (int)read_number("SOFTGPU_LOG", 0, 2, 1);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     c->workers = read_number("SOFTGPU_WORKERS", 1, SG_MAX_WORKERS, cores < 1 ? 1 : (unsigned)cores);
+    c->spin_ns = 1000 * read_number("SOFTGPU_SPIN", 0, 10000, 20);
     c->devices = read_number("SOFTGPU_DEVICES", 1, SG_MAX_DEVICES, 1);
     c->poison = read_number("SOFTGPU_POISON", 0, 1, 0);
     c->protect = read_number("SOFTGPU_PROTECT", 0, 1, 1);

@@ -16,7 +16,8 @@ or far more: the same hashes, and never more of the device in use than the budge
     arenas           buffers are cut from few large allocations, as PyTorch cuts them
     deterministic    always under the scheduler whose order follows from a seed
   --regressions  all in regressions.txt, five times
-  --pairs        every pair of axes that makes sense in that mode, one after another
+  --pairs        seven sets of axes, one after another, in which every pair of them is together twice: the complements of the lines of the
+                 Fano plane (Colbourn and Dinitz, "Handbook of Combinatorial Designs", II.1)
 
 Seeds from 100000 on are mean programs (fuzz_mean.c): allocations that fail between steps, memory of the driver's own that comes and goes
 so that ebb's budget shrinks and grows, frees in other threads, and where steps repeat buffers that live for several of them, writes that
@@ -206,11 +207,11 @@ class Program:
 
     def run(self, name: str, settings: dict[str, str], arguments: list[str]) -> Outcome:
         """What it says stays in SEED.NAME and SEED.NAME.log."""
-        common = {"LD_LIBRARY_PATH": f"{self.build.folder}/softgpu/lib", "SOFTGPU_POISON": "1", "SOFTGPU_WORKERS": "2"}
+        common = {"LD_LIBRARY_PATH": f"{self.build.folder}/softgpu/lib", "SOFTGPU_POISON": "1", "SOFTGPU_WORKERS": "2", "SOFTGPU_SPIN": "0"}
         if os.environ.get("LD_LIBRARY_PATH"):
             common["LD_LIBRARY_PATH"] += ":" + os.environ["LD_LIBRARY_PATH"]
         said = " ".join(f"{key}={shlex.quote(value)}" for key, value in settings.items())
-        self.command = (f"LD_LIBRARY_PATH={self.build.folder}/softgpu/lib SOFTGPU_POISON=1 SOFTGPU_WORKERS=2 {said}{' ' if said else ''}"
+        self.command = (f"LD_LIBRARY_PATH={self.build.folder}/softgpu/lib SOFTGPU_POISON=1 SOFTGPU_WORKERS=2 SOFTGPU_SPIN=0 {said}{' ' if said else ''}"
                         f"{self.build.fuzz} {' '.join(arguments)}")
         out, log = self.file(name), self.file(name + ".log")
         with out.open("wb") as stdout, log.open("wb") as stderr:
@@ -570,7 +571,7 @@ def read_arguments(words: list[str]) -> argparse.Namespace:
         modes.add_argument(f"--{mode}", type=seeds, metavar="FIRST-LAST[,...]")
     modes.add_argument("--regressions", action="store_true", help="the seeds of regressions.txt, five times")
     parser.add_argument("--with", dest="axes", default="", metavar="LIST", help=", ".join(AXES))
-    parser.add_argument("--pairs", action="store_true", help="every pair of axes")
+    parser.add_argument("--pairs", action="store_true", help="sets of axes that hold every pair of them twice")
     parser.add_argument("--build", type=Path, default=HERE.parent.parent / "build", metavar="FOLDER")
     parser.add_argument("--result", type=Path, metavar="FILE", help="a line of JSON: what was done on this commit for these seeds")
     parser.add_argument("--times", type=int, metavar="N", help="run every seed so often under real threads (1); "
@@ -591,9 +592,10 @@ def read_arguments(words: list[str]) -> argparse.Namespace:
     mode = next(mode for mode in MODES if getattr(arguments, mode))
     if "failing-install" in axes and mode != "repeats":
         parser.error("failing-install: plans are installed with --repeats only")
-    kinds = [Kind(mode, tuple(axis for axis in AXES if axis in axes))]
+    sets = [axes]
     if arguments.pairs:
-        kinds = [Kind(mode, pair) for pair in itertools.combinations(AXES, 2) if mode == "repeats" or "failing-install" not in pair]
+        sets = [[axis for axis in AXES if axis not in (AXES[i], AXES[(i + 1) % 7], AXES[(i + 3) % 7])] for i in range(7)]
+    kinds = [Kind(mode, tuple(axis for axis in AXES if axis in one and (mode == "repeats" or axis != "failing-install"))) for one in sets]
     arguments.wanted = [(kind, seed) for kind in kinds for seed in getattr(arguments, mode)]
     return arguments
 
@@ -691,6 +693,10 @@ def main(words: list[str]) -> int:
         result.pop("with", None)
         if len(all_figures) > 1:
             result["kinds"] = all_figures
+        if arguments.pairs:
+            result["programs_with_pairs"] = {",".join(pair): sum(figures["programs"] for figures in all_figures
+                                                                 if set(pair) <= set(figures["with"].split(",")))
+                                             for pair in itertools.combinations(AXES, 2)}
         arguments.result.write_text(json.dumps(result) + "\n")
     return int(failed)
 

@@ -7,7 +7,6 @@
 #include <time.h>
 
 enum {
-    SPIN_NS = 20000,
     SLICE_NS = 5000000,
     /* What runs longer than this is let loose: time of the processor for work (how loaded the machine is must not
      * matter), time of the clock for host functions, which may sleep, and for work that does. */
@@ -44,7 +43,7 @@ static inline void relax(void)
 static void idle_locked(executor_t *e)
 {
     sg_unlock();
-    uint64_t until = sg_now_ns() + SPIN_NS;
+    uint64_t until = sg_now_ns() + sg.config.spin_ns;
     while (!atomic_load(&e->op) && sg_now_ns() < until)
         relax();
     sg_lock();
@@ -184,7 +183,7 @@ bool sg_executor_run_locked(sg_op_t *op, uint64_t limit)
     atomic_store(&e->op, op);
     pthread_cond_signal(&e->wake);
     sg_unlock();
-    while (atomic_load(&e->op) == op && sg_now_ns() < since + SPIN_NS)
+    while (atomic_load(&e->op) == op && sg_now_ns() < since + sg.config.spin_ns)
         relax();
     sg_lock();
     while (atomic_load(&e->op) == op) {

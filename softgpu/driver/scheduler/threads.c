@@ -5,15 +5,13 @@
  * list again whenever something was added to it, so that copies and kernels of several streams share the
  * workers.
  *
- * An idle worker spins for some microseconds before it sleeps: launches come in bursts, and waking a thread
- * costs more than a small kernel.
+ * An idle worker spins for some microseconds (SOFTGPU_SPIN) before it sleeps: launches come in bursts, and
+ * waking a thread costs more than a small kernel.
  */
 #include "softgpu/driver/stream/streams.h"
 
 #include <signal.h>
 #include <stdio.h>
-
-enum { SPIN_NS = 20000 };
 
 static struct {
     pthread_cond_t work, done, calls;
@@ -121,7 +119,7 @@ static void threads_wait_locked(sg_stream_t *stream, uint64_t number)
 
 static bool threads_spin(const sg_stream_t *stream, uint64_t number)
 {
-    uint64_t until = sg_now_ns() + SPIN_NS;
+    uint64_t until = sg_now_ns() + sg.config.spin_ns;
     while (atomic_load(&stream->completed) < number && sg_now_ns() < until)
         for (int i = 0; i < 32; i++)
             relax();
@@ -143,7 +141,7 @@ static void idle_locked(void)
 {
     uint64_t seen = atomic_load(&sched.listings);
     sg_unlock();
-    uint64_t until = sg_now_ns() + SPIN_NS;
+    uint64_t until = sg_now_ns() + sg.config.spin_ns;
     do
         for (int i = 0; i < 32; i++)
             relax();
