@@ -121,8 +121,8 @@ static ebb_search_params_t params_of(const search_t *s, unsigned place, uint32_t
     return (ebb_search_params_t){.target_chunks = f->program == FOLLOWED ? EBB_NONE / 2 : aim,
                                  .fates = f->program == FOLLOWED ? s->program : NULL,
                                  .advice = f->program == ADVISED ? s->program : NULL,
-                                 .chunks =
-                                     f->program ? target + (uint32_t)(f->share * (s->peak - target)) : 0,
+                                 .fates_chunks = target + (uint32_t)(f->share * (s->peak - target)),
+                                 .loosen = f->program != WITHOUT,
                                  .offload = f->offload,
                                  .recompute = f->recompute,
                                  .most_replay_ns = ebb_candidates_slack(s->candidates, incumbent),

@@ -131,7 +131,7 @@ uint64_t ebb_candidates_slack(const ebb_candidates_t *s, const ebb_candidate_t *
 uint64_t ebb_candidates_try(ebb_candidates_t *s, const ebb_search_params_t *params, uint32_t target)
 {
     ebb_schedule_t *schedule = &s->schedule;
-    const bool may_loosen = params->chunks;
+    const bool may_loosen = params->loosen;
     uint64_t ns = UINT64_MAX;
     s->tries++;
     s->chunks = 0;
@@ -171,8 +171,10 @@ void ebb_candidates_try_strategy(ebb_candidates_t *s, const ebb_policy_t *policy
         s->no_memory = true;
         return;
     }
-    ebb_search_params_t params = {
-        .fates = &fates, .most_replay_ns = ebb_candidates_slack(s, incumbent), .target_chunks = EBB_NONE / 2};
+    ebb_search_params_t params = {.fates = &fates,
+                                  .fixed = true,
+                                  .most_replay_ns = ebb_candidates_slack(s, incumbent),
+                                  .target_chunks = EBB_NONE / 2};
     if (policy->code == EBB_POLICY_OFFLOAD) {
         const uint32_t high = walked_peak(s, &params);
         params.target_chunks = 0;

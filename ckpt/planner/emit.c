@@ -187,43 +187,21 @@ static void hand_over(emitter_t *e, const ebb_interval_t *from, const ebb_interv
         add_join(e, from->evict, to, to->first, next_step || from->tail);
 }
 
-/* Intervals by the positions at which they begin. `next`: per interval, the following one; the first one, or EBB_NONE. */
-static uint32_t sort_intervals(const ebb_schedule_t *s, uint32_t *next, uint32_t *head)
-{
-    uint32_t first = EBB_NONE;
-    for (uint32_t i = 0; i < s->event_count; i++)
-        head[i] = EBB_NONE;
-    for (uint32_t i = s->interval_count; i-- > 0;) {
-        next[i] = head[s->interval[i].first];
-        head[s->interval[i].first] = i;
-    }
-    for (uint32_t i = s->event_count; i-- > 0;)
-        if (head[i] != EBB_NONE) {
-            uint32_t last = head[i];
-            while (next[last] != EBB_NONE)
-                last = next[last];
-            next[last] = first;
-            first = head[i];
-        }
-    return first;
-}
-
 /* Every chunk goes from owner to owner; the last one hands it to the next step's first. */
 static void hand_chunks_over(emitter_t *e)
 {
     const ebb_schedule_t *s = e->schedule;
     const ebb_overlay_t *o = e->overlay;
-    const size_t intervals = (size_t)s->interval_count + 1, chunks = (size_t)o->chunk_count + 1;
-    uint32_t *next = malloc(intervals * sizeof *next),
-             *head = malloc(((size_t)s->event_count + 1) * sizeof *head),
-             *first = malloc(chunks * sizeof *first), *last = malloc(chunks * sizeof *last);
-    e->failed |= !next || !head || !first || !last;
+    const size_t chunks = (size_t)o->chunk_count + 1;
+    uint32_t *sorted = ebb_schedule_by_begin(s), *first = malloc(chunks * sizeof *first),
+             *last = malloc(chunks * sizeof *last);
+    e->failed |= !sorted || !first || !last;
     if (!e->failed) {
         memset(first, 0xff, chunks * sizeof *first);
-        for (uint32_t i = sort_intervals(s, next, head); i != EBB_NONE; i = next[i]) {
-            const uint32_t place = s->interval[i].place;
-            for (uint32_t k = o->first[place], before = EBB_NONE; k < o->first[place + 1]; k++) {
-                const uint32_t chunk = o->chunk[k];
+        for (uint32_t k = 0; k < s->interval_count; k++) {
+            const uint32_t i = sorted[k], place = s->interval[i].place;
+            for (uint32_t at = o->first[place], before = EBB_NONE; at < o->first[place + 1]; at++) {
+                const uint32_t chunk = o->chunk[at];
                 if (first[chunk] == EBB_NONE)
                     first[chunk] = i;
                 else if (last[chunk] != before) /* not as the chunk before */
@@ -235,8 +213,7 @@ static void hand_chunks_over(emitter_t *e)
             if (first[i] != EBB_NONE && (!i || last[i] != last[i - 1] || first[i] != first[i - 1]))
                 hand_over(e, &s->interval[last[i]], &s->interval[first[i]], true);
     }
-    free(next);
-    free(head);
+    free(sorted);
     free(first);
     free(last);
 }

@@ -201,9 +201,11 @@ typedef struct ebb_search_params {
     double chain;            /* how much of the replays of missing inputs counts into the price of a drop */
     double idle;             /* exponent of the time until the next use in the score */
     const double *more_to_drop, *more_to_offload; /* per buffer: ns on top of the price; NULL: none */
-    ebb_fates_t *fates;  /* a strategy, which says what is given up and when; NULL: none does */
-    ebb_fates_t *advice; /* a strategy: what it drops is given up first where memory runs out; NULL: none */
-    uint32_t chunks;     /* that the dynamic program may take, if it is one of these; 0: it is not */
+    ebb_fates_t *fates;    /* a strategy, which says what is given up and when; NULL: none does */
+    ebb_fates_t *advice;   /* a strategy: what it drops is given up first where memory runs out; NULL: none */
+    uint32_t fates_chunks; /* that the dynamic program may take, if it is one of these */
+    bool fixed;            /* `fates` is a fixed strategy: it may replay as often as it takes */
+    bool loosen; /* what is only replayed in passing may leave its place, if places do not fit together */
 } ebb_search_params_t;
 
 /* The step under a limit of target_chunks, in one walk (walk.c). It may use more than that where it
@@ -228,6 +230,8 @@ typedef struct ebb_overlay {
     uint32_t chunk_count;
 } ebb_overlay_t;
 
+/* Intervals by the positions at which they begin, those that begin together by their numbers. The caller's; NULL: no memory. */
+uint32_t *ebb_schedule_by_begin(const ebb_schedule_t *schedule);
 /* Chunks that are resident, by position, and 0 at the end. The caller's; NULL: no memory. */
 uint32_t *ebb_schedule_profile(const ebb_schedule_t *schedule, const ebb_model_t *model);
 /* The most chunks that are resident at once; EBB_NONE: no memory. */

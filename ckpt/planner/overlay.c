@@ -49,6 +49,25 @@ typedef struct sweep {
     bool failed;
 } sweep_t;
 
+/* A counting sort. */
+uint32_t *ebb_schedule_by_begin(const ebb_schedule_t *s)
+{
+    uint32_t *sorted = malloc(((size_t)s->interval_count + 1) * sizeof *sorted),
+             *begin = calloc((size_t)s->event_count + 2, sizeof *begin);
+    const bool good = sorted && begin;
+    for (uint32_t i = 0; good && i < s->interval_count; i++)
+        begin[s->interval[i].first + 1]++;
+    for (uint32_t i = 0; good && i < s->event_count; i++)
+        begin[i + 1] += begin[i];
+    for (uint32_t i = 0; good && i < s->interval_count; i++)
+        sorted[begin[s->interval[i].first]++] = i;
+    free(begin);
+    if (good)
+        return sorted;
+    free(sorted);
+    return NULL;
+}
+
 uint32_t *ebb_schedule_profile(const ebb_schedule_t *s, const ebb_model_t *m)
 {
     uint32_t *used = calloc((size_t)s->event_count + 2, sizeof *used);

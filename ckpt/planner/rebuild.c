@@ -186,9 +186,8 @@ static void add_replay(ebb_planner_walk_t *w, uint32_t operation, uint32_t base)
         w->failed |= !r;
     }
     s->replay_ns += w->model->trace->operation[operation].duration_ns;
-    const uint32_t most = w->params->fates && !w->params->chunks
-                              ? MOST_REPLAYS
-                              : REPLAYS_PER_OPERATION * w->model->trace->operation_count;
+    const uint32_t most =
+        w->params->fixed ? MOST_REPLAYS : REPLAYS_PER_OPERATION * w->model->trace->operation_count;
     w->failed |= ++w->replays > most || s->replay_ns >= w->params->most_replay_ns;
 }
 

@@ -68,17 +68,6 @@ static uint32_t *numbers(size_t count)
     return calloc(count + 1, sizeof(uint32_t));
 }
 
-/* Intervals by the positions at which they begin: a counting sort. */
-static void sort_intervals(const ebb_schedule_t *s, uint32_t *sorted, uint32_t *begin)
-{
-    for (uint32_t i = 0; i < s->interval_count; i++)
-        begin[s->interval[i].first + 1]++;
-    for (uint32_t i = 0; i < s->event_count; i++)
-        begin[i + 1] += begin[i];
-    for (uint32_t i = 0; i < s->interval_count; i++)
-        sorted[begin[s->interval[i].first]++] = i;
-}
-
 /* Counts each place's others in first[place + 2], or writes them down from first[place + 1] on. False: too many to go through. */
 static bool go_through_pairs(repair_t *r, const ebb_schedule_t *s, const uint32_t *sorted, uint32_t *active)
 {
@@ -111,18 +100,12 @@ static bool go_through_pairs(repair_t *r, const ebb_schedule_t *s, const uint32_
 
 static bool find_others(repair_t *r, const ebb_schedule_t *s)
 {
-    uint32_t *begin = numbers((size_t)s->event_count + 1), *sorted = numbers(s->interval_count),
-             *active = numbers(s->interval_count);
-    bool good = begin && sorted && active;
-    if (good) {
-        sort_intervals(s, sorted, begin);
-        good = go_through_pairs(r, s, sorted, active);
-    }
+    uint32_t *sorted = ebb_schedule_by_begin(s), *active = numbers(s->interval_count);
+    bool good = sorted && active && go_through_pairs(r, s, sorted, active);
     for (uint32_t i = 0; good && i <= r->places; i++)
         r->first[i + 1] += r->first[i];
     r->other = good ? numbers(r->first[r->places + 1]) : NULL;
     good = r->other && go_through_pairs(r, s, sorted, active);
-    free(begin);
     free(sorted);
     free(active);
     return good;

@@ -208,7 +208,7 @@ static void walk_once(ebb_planner_walk_t *w)
     ebb_fates_t *const fates = w->params->fates ? w->params->fates : w->params->advice;
     if (fates) {
         fates->stage = EBB_NONE;
-        fates->chunks = w->params->chunks;
+        fates->chunks = w->params->fates_chunks;
     }
     uint32_t next_death = 0;
     begin(w);
