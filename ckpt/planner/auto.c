@@ -22,7 +22,7 @@
 
 #include "ckpt/planner/internal.h"
 
-enum { LONG_STEP = 3000, LONG_FOR_ADVICE = 1000 };
+enum { LONG_STEP = 3000, LONG_FOR_ADVICE = 1000, EXCHANGED = 40000 /* states, at a level */ };
 
 /* How much is tried: coarse levels, how many of them are a stretch, levels from one to the next, walks at each. */
 typedef struct effort {
@@ -181,7 +181,8 @@ static void search_level(search_t *s, uint32_t target)
     to_front(s, winner);
     best.target_chunks = aim;
     const uint32_t done = c->tries - tries, walks = s->effort.walks;
-    ebb_improve(&s->improver, &best, target, least, done + 2 < walks ? walks - done : 2);
+    ebb_improve(&s->improver, &best, target, least, done + 2 < walks ? walks - done : 2,
+                s->program ? EXCHANGED : 0);
 }
 
 static uint64_t best_ns(const search_t *s, uint32_t chunks)

@@ -128,6 +128,13 @@ uint64_t ebb_candidates_slack(const ebb_candidates_t *s, const ebb_candidate_t *
     return incumbent && incumbent->ns > step ? incumbent->ns - step : incumbent ? 0 : UINT64_MAX;
 }
 
+/* False: no memory. */
+static bool exchange(ebb_candidates_t *s, const ebb_search_params_t *params)
+{
+    return !params->exchange || ebb_schedule_exchange(&s->schedule, &s->model, params->exchange_chunks,
+                                                      params->exchange) != EBB_NONE;
+}
+
 uint64_t ebb_candidates_try(ebb_candidates_t *s, const ebb_search_params_t *params, uint32_t target)
 {
     ebb_schedule_t *schedule = &s->schedule;
@@ -138,10 +145,12 @@ uint64_t ebb_candidates_try(ebb_candidates_t *s, const ebb_search_params_t *para
     if (is_given_up(s) || !ebb_schedule_walk(schedule, &s->model, params))
         return ns;
     if (!copies(schedule))
-        return offer(s, target, may_loosen);
+        return exchange(s, params) ? offer(s, target, may_loosen) : ns;
     const uint32_t peak = ebb_schedule_peak(schedule, &s->model),
                    limit = peak > params->target_chunks ? peak : params->target_chunks;
     if (!params->fates && !ebb_schedule_keep(schedule, &s->model, limit)) /* a fixed strategy is followed */
+        return ns;
+    if (!exchange(s, params))
         return ns;
     /* As late as copies can be, where a try takes little time: it is hardly ever the better one. */
     if (s->model.trace->operation_count <= LONG_STEP)

@@ -127,8 +127,9 @@ static void change(ebb_improver_t *s, const ebb_plan_t *best)
 }
 
 void ebb_improve(ebb_improver_t *s, const ebb_search_params_t *start, uint32_t chunks, uint64_t best,
-                 uint32_t walks)
+                 uint32_t walks, uint32_t exchange)
 {
+    enum { CLOSER = 3 };
     ebb_candidates_t *c = s->candidates;
     const uint64_t step = c->model.begin_ns[c->model.trace->operation_count];
     ebb_search_params_t params = *start;
@@ -140,7 +141,7 @@ void ebb_improve(ebb_improver_t *s, const ebb_search_params_t *start, uint32_t c
         const ebb_candidate_t *known = ebb_candidates_best(c, chunks);
         const uint64_t known_ns = known ? known->ns : 0;
         if (i && !known)
-            return;
+            break;
         if (i)
             change(s, known->plan);
         params.most_replay_ns = best - step;
@@ -154,6 +155,17 @@ void ebb_improve(ebb_improver_t *s, const ebb_search_params_t *start, uint32_t c
         } else if (!i) {
             forget(s);
         }
+    }
+    if (!exchange || ebb_candidates_done(c, chunks))
+        return;
+    copy_prices(s, false);
+    params.most_replay_ns = UINT64_MAX;
+    params.exchange = exchange;
+    params.exchange_chunks = chunks;
+    for (uint32_t i = 0; i < CLOSER && params.exchange_chunks; i++, params.exchange_chunks--) {
+        ebb_candidates_try(c, &params, chunks);
+        if (c->chunks <= chunks)
+            return;
     }
 }
 

@@ -205,6 +205,7 @@ typedef struct ebb_search_params {
     ebb_fates_t *advice;   /* a strategy: what it drops is given up first where memory runs out; NULL: none */
     uint32_t fates_chunks; /* that the dynamic program may take, if it is one of these */
     bool fixed;            /* `fates` is a fixed strategy: it may replay as often as it takes */
+    uint32_t exchange, exchange_chunks; /* for better replays within so many chunks (exchange.c): states that are gone through at most */
     bool loosen; /* what is only replayed in passing may leave its place, if places do not fit together */
 } ebb_search_params_t;
 
@@ -223,6 +224,12 @@ bool ebb_schedule_relax(ebb_schedule_t *schedule, const ebb_model_t *model, uint
 /* What only replays touch, from one that makes it until it is discarded, gets a scratch place of its own instead of its buffer's: a place
  * with fewer intervals is easier to lay (loosen.c). How many did; EBB_NONE: no memory, and the schedule is of no use. */
 uint32_t ebb_schedule_loosen(ebb_schedule_t *schedule, const ebb_model_t *model);
+
+/* Replays anew, where fewer do, or where the schedule takes more than `limit` chunks (exchange.c): windows of a few dozen operations, between
+ * copies, are searched exactly (window.c), as far as `states` go. Of a schedule as it was walked. How many windows became others;
+ * EBB_NONE: no memory, and the schedule is of no use. */
+uint32_t ebb_schedule_exchange(ebb_schedule_t *schedule, const ebb_model_t *model, uint32_t limit,
+                               uint32_t states);
 
 /* Chunks for every place (overlay.c). */
 typedef struct ebb_overlay {
@@ -262,6 +269,51 @@ ebb_plan_t *ebb_schedule_emit(const ebb_schedule_t *schedule, const ebb_overlay_
                               const ebb_model_t *model);
 
 void ebb_schedule_delete(ebb_schedule_t *schedule);
+
+/* ---- windows ----
+ *
+ * A few operations in a row, and what may be replayed between them: which replays take the least time. Contents are items, bits of a
+ * set: written once each, as a whole. What else is resident is not touched, and only its room counts.
+ */
+
+enum { EBB_WINDOW_ITEMS = 64, EBB_WINDOW_OPERATIONS = 70 };
+
+typedef struct ebb_window_operation {
+    uint64_t in, out;           /* items that it reads, that it makes */
+    uint64_t may_go;            /* items that may be dropped before it */
+    uint32_t room, room_before; /* chunks for items, while it runs; for items and replays before it */
+} ebb_window_operation_t;
+
+typedef struct ebb_window_replay {
+    uint64_t in, out;
+    uint32_t beside;      /* chunks that it takes for what else it writes */
+    uint32_t from, until; /* before these operations of the window it is possible */
+    uint32_t operation;   /* of the trace */
+    uint64_t ns;
+} ebb_window_replay_t;
+
+typedef struct ebb_window_step {
+    enum { EBB_WINDOW_OPERATION, EBB_WINDOW_REPLAY, EBB_WINDOW_DROP } kind;
+    uint16_t index; /* operation of the window, replay, item */
+} ebb_window_step_t;
+
+/* Owns the steps. Lists by operation have an entry more, for the end. */
+typedef struct ebb_window {
+    uint32_t length, item_count, replay_count;
+    uint64_t begin;                                                 /* items that are resident */
+    uint32_t chunks[EBB_WINDOW_ITEMS], replay_of[EBB_WINDOW_ITEMS]; /* per item; EBB_NONE: none makes it */
+    ebb_window_operation_t operation[EBB_WINDOW_OPERATIONS + 1];
+    uint64_t wanted[EBB_WINDOW_OPERATIONS + 1];  /* read from this operation on, or resident at the end */
+    uint64_t made[EBB_WINDOW_OPERATIONS + 1];    /* by operations before this one */
+    uint64_t useless[EBB_WINDOW_OPERATIONS + 1]; /* dropped at once */
+    ebb_window_replay_t replay[EBB_WINDOW_ITEMS];
+    ebb_window_step_t *step; /* the cheapest */
+    uint32_t step_count;
+} ebb_window_t;
+
+/* The least time of replays, below `below_ns`, and the steps; UINT64_MAX: none is known. Takes no more than so many states, which it
+ * subtracts. `enough`: they sufficed, so that there is none. */
+uint64_t ebb_window_search(ebb_window_t *window, uint64_t below_ns, uint32_t *states, bool *enough);
 
 /* For qsort: keys of 64 bits, the smallest first. */
 static inline int ebb_by_number(const void *a, const void *b)
@@ -545,6 +597,6 @@ void ebb_improver_end(ebb_improver_t *improver);
  * replayed again and again dearer to drop; and a little of everything by chance. What comes of it goes to the candidates.
  * Deterministic. */
 void ebb_improve(ebb_improver_t *improver, const ebb_search_params_t *params, uint32_t chunks, uint64_t ns,
-                 uint32_t walks);
+                 uint32_t walks, uint32_t exchange);
 
 #endif
