@@ -13,7 +13,8 @@
  * for certain.
  *
  * All of this is done twice: with prices alone, and on the advice of the dynamic program over stages (reversal.c), whose budget may be larger
- * than the level: copies make up for that. Neither search knows of the other, so that adding one makes no budget's plan worse.
+ * than the level: copies make up for that. There windows of each level's best walk are replayed anew (exchange.c). None of the three knows
+ * of the others, so that adding one makes no budget's plan worse.
  *
  * The work is bounded by numbers of walks, not by time: the same request gets the same plan on any machine.
  */
@@ -22,7 +23,7 @@
 
 #include "ckpt/planner/internal.h"
 
-enum { LONG_STEP = 3000, LONG_FOR_ADVICE = 1000, EXCHANGED = 40000 /* states, at a level */ };
+enum { LONG_STEP = 3000, LONG_FOR_ADVICE = 1000 };
 
 /* How much is tried: coarse levels, how many of them are a stretch, levels from one to the next, walks at each. */
 typedef struct effort {
@@ -96,7 +97,9 @@ typedef struct search {
     unsigned count;
     uint32_t lowest, stride, fine,
         peak; /* chunks: the first coarse level, from one to the next; of fine ones; what needs no plan */
-    uint32_t searched; /* levels of this stretch */
+    uint32_t searched;           /* levels of this stretch */
+    ebb_front_t exchanged;       /* what came of better replays */
+    uint64_t exchanged_floor_ns; /* as the candidates', for those */
     uint64_t
         head_ns; /* the fastest that fits the lowest level of the stretch searched last; UINT64_MAX: none */
 } search_t;
@@ -150,6 +153,28 @@ static bool is_possible(const search_t *s, unsigned place, uint32_t target)
     return possible;
 }
 
+/* Better replays for the best walk under one target (exchange.c). Where places do not fit together then, for fewer chunks. What comes of it is
+ * for the budget alone: no walk is measured by it. */
+static void exchange(search_t *s, ebb_search_params_t *params, uint32_t target)
+{
+    enum { TRIES = 3, STATES = 40000 };
+    ebb_candidates_t *c = s->candidates;
+    const ebb_front_t walked = c->front;
+    const uint64_t floor_ns = c->floor_ns;
+    c->front = s->exchanged;
+    c->floor_ns = s->exchanged_floor_ns;
+    params->exchange = STATES;
+    for (uint32_t i = 0; i < TRIES && i < target; i++) {
+        params->exchange_chunks = target - i;
+        ebb_candidates_try(c, params, target);
+        if (c->chunks <= target)
+            break;
+    }
+    s->exchanged = c->front;
+    c->front = walked;
+    c->floor_ns = floor_ns;
+}
+
 /* Half of the walks under one target with the portfolio, the others from the best of those on. */
 static void search_level(search_t *s, uint32_t target)
 {
@@ -181,8 +206,9 @@ static void search_level(search_t *s, uint32_t target)
     to_front(s, winner);
     best.target_chunks = aim;
     const uint32_t done = c->tries - tries, walks = s->effort.walks;
-    ebb_improve(&s->improver, &best, target, least, done + 2 < walks ? walks - done : 2,
-                s->program ? EXCHANGED : 0);
+    best = ebb_improve(&s->improver, &best, target, least, done + 2 < walks ? walks - done : 2);
+    if (s->program && !ebb_candidates_done(c, target))
+        exchange(s, &best, target);
 }
 
 static uint64_t best_ns(const search_t *s, uint32_t chunks)
@@ -214,13 +240,16 @@ static void begin_stretch(search_t *s, uint32_t cell)
 static void search_fine(search_t *s, uint32_t cell, uint64_t floor_ns, uint32_t most)
 {
     ebb_candidates_t *c = s->candidates;
-    c->floor_ns = floor_ns == UINT64_MAX ? 0 : floor_ns;
+    c->floor_ns = s->exchanged_floor_ns = floor_ns == UINT64_MAX ? 0 : floor_ns;
+    const ebb_candidate_t *known = ebb_front_best(&s->exchanged, level(s, cell + 1));
+    if (known && known->ns < floor_ns)
+        s->exchanged_floor_ns = known->ns;
     for (uint32_t target = level(s, cell) + s->fine;
          target <= most && target < level(s, cell + 1) && target < s->peak; target += s->fine) {
         c->least = target;
         search_level(s, target);
     }
-    c->floor_ns = 0;
+    c->floor_ns = s->exchanged_floor_ns = 0;
 }
 
 /* A stretch as far as a budget of `most` chunks looks at it; EBB_NONE: up to the least that will do, at which such a budget would look
@@ -316,6 +345,7 @@ static void search_by_program(search_t *s)
     s->entries = BY_PROGRAM;
     s->head_ns = 0;
     search_levels(s);
+    ebb_candidates_join(c, &s->exchanged);
     ebb_candidates_join(c, &others);
     ebb_fates_delete(&program);
 }

@@ -16,13 +16,17 @@ uint32_t ebb_candidates_keep_peak(ebb_candidates_t *s)
     return peak == EBB_NONE ? 0 : peak;
 }
 
-const ebb_candidate_t *ebb_candidates_best(const ebb_candidates_t *s, uint32_t chunks)
+const ebb_candidate_t *ebb_front_best(const ebb_front_t *f, uint32_t chunks)
 {
-    const ebb_front_t *f = &s->front;
     uint32_t fitting = 0;
     while (fitting < f->count && f->candidate[fitting].chunks <= chunks)
         fitting++;
     return fitting ? &f->candidate[fitting - 1] : NULL;
+}
+
+const ebb_candidate_t *ebb_candidates_best(const ebb_candidates_t *s, uint32_t chunks)
+{
+    return ebb_front_best(&s->front, chunks);
 }
 
 /* Into the front, if nothing there is as small and as fast; those that it beats leave. Takes the plan over. */

@@ -78,32 +78,6 @@ static double part_of(const ebb_planner_walk_t *w, uint32_t buffer, uint32_t pro
     return (double)m->buffer[buffer].chunks / (chunks + 1e-9);
 }
 
-/* The replays of what is dropped and made of a content, and of that, and so on: each counted once. What brings one of them back needs the
- * content. */
-static double behind_ns(ebb_planner_walk_t *w, uint32_t content, int *visits)
-{
-    const ebb_model_t *m = w->model;
-    const ebb_model_buffer_t *b = &m->buffer[m->content[content].buffer];
-    double sum = 0;
-    for (uint32_t i = b->first_use; i < b->first_use + b->use_count && *visits < CHAIN_VISITS; i++) {
-        const uint32_t reader = m->use[i].operation;
-        if (reader >= w->point)
-            break;
-        if (m->use[i].before != content || m->use[i].mode == EBB_REPLACES || w->seen[reader] == w->seen_stamp)
-            continue;
-        w->seen[reader] = w->seen_stamp;
-        ++*visits;
-        bool dropped = false;
-        for (uint32_t k = m->first_touch[reader]; k < m->first_touch[reader + 1]; k++)
-            if (m->touch[k].mode != EBB_READS && is_dropped(w, &m->touch[k])) {
-                dropped = true;
-                sum += behind_ns(w, m->touch[k].after, visits);
-            }
-        sum += dropped ? (double)m->trace->operation[reader].duration_ns : 0;
-    }
-    return sum;
-}
-
 static double drop_price(ebb_planner_walk_t *w, uint32_t buffer, const ebb_use_t *next)
 {
     const ebb_model_t *m = w->model;
@@ -123,9 +97,6 @@ static double drop_price(ebb_planner_walk_t *w, uint32_t buffer, const ebb_use_t
         int visits = 0;
         w->seen_stamp++;
         price += w->params->chain * missing_ns(w, c->producer, &visits);
-        visits = 0;
-        w->seen_stamp++;
-        price += w->params->chain * behind_ns(w, w->state[buffer].content, &visits);
     }
     return price;
 }

@@ -126,10 +126,9 @@ static void change(ebb_improver_t *s, const ebb_plan_t *best)
         forbid(s, best);
 }
 
-void ebb_improve(ebb_improver_t *s, const ebb_search_params_t *start, uint32_t chunks, uint64_t best,
-                 uint32_t walks, uint32_t exchange)
+ebb_search_params_t ebb_improve(ebb_improver_t *s, const ebb_search_params_t *start, uint32_t chunks,
+                                uint64_t best, uint32_t walks)
 {
-    enum { CLOSER = 3 };
     ebb_candidates_t *c = s->candidates;
     const uint64_t step = c->model.begin_ns[c->model.trace->operation_count];
     ebb_search_params_t params = *start;
@@ -156,17 +155,9 @@ void ebb_improve(ebb_improver_t *s, const ebb_search_params_t *start, uint32_t c
             forget(s);
         }
     }
-    if (!exchange || ebb_candidates_done(c, chunks))
-        return;
     copy_prices(s, false);
     params.most_replay_ns = UINT64_MAX;
-    params.exchange = exchange;
-    params.exchange_chunks = chunks;
-    for (uint32_t i = 0; i < CLOSER && params.exchange_chunks; i++, params.exchange_chunks--) {
-        ebb_candidates_try(c, &params, chunks);
-        if (c->chunks <= chunks)
-            return;
-    }
+    return params;
 }
 
 bool ebb_improver_begin(ebb_improver_t *s, ebb_candidates_t *c)

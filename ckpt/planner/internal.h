@@ -205,7 +205,8 @@ typedef struct ebb_search_params {
     ebb_fates_t *advice;   /* a strategy: what it drops is given up first where memory runs out; NULL: none */
     uint32_t fates_chunks; /* that the dynamic program may take, if it is one of these */
     bool fixed;            /* `fates` is a fixed strategy: it may replay as often as it takes */
-    uint32_t exchange, exchange_chunks; /* for better replays within so many chunks (exchange.c): states that are gone through at most */
+    uint32_t exchange;     /* states that are gone through for better replays (exchange.c); 0: replays stay */
+    uint32_t exchange_chunks; /* within which those must be */
     bool loosen; /* what is only replayed in passing may leave its place, if places do not fit together */
 } ebb_search_params_t;
 
@@ -270,51 +271,6 @@ ebb_plan_t *ebb_schedule_emit(const ebb_schedule_t *schedule, const ebb_overlay_
 
 void ebb_schedule_delete(ebb_schedule_t *schedule);
 
-/* ---- windows ----
- *
- * A few operations in a row, and what may be replayed between them: which replays take the least time. Contents are items, bits of a
- * set: written once each, as a whole. What else is resident is not touched, and only its room counts.
- */
-
-enum { EBB_WINDOW_ITEMS = 64, EBB_WINDOW_OPERATIONS = 70 };
-
-typedef struct ebb_window_operation {
-    uint64_t in, out;           /* items that it reads, that it makes */
-    uint64_t may_go;            /* items that may be dropped before it */
-    uint32_t room, room_before; /* chunks for items, while it runs; for items and replays before it */
-} ebb_window_operation_t;
-
-typedef struct ebb_window_replay {
-    uint64_t in, out;
-    uint32_t beside;      /* chunks that it takes for what else it writes */
-    uint32_t from, until; /* before these operations of the window it is possible */
-    uint32_t operation;   /* of the trace */
-    uint64_t ns;
-} ebb_window_replay_t;
-
-typedef struct ebb_window_step {
-    enum { EBB_WINDOW_OPERATION, EBB_WINDOW_REPLAY, EBB_WINDOW_DROP } kind;
-    uint16_t index; /* operation of the window, replay, item */
-} ebb_window_step_t;
-
-/* Owns the steps. Lists by operation have an entry more, for the end. */
-typedef struct ebb_window {
-    uint32_t length, item_count, replay_count;
-    uint64_t begin;                                                 /* items that are resident */
-    uint32_t chunks[EBB_WINDOW_ITEMS], replay_of[EBB_WINDOW_ITEMS]; /* per item; EBB_NONE: none makes it */
-    ebb_window_operation_t operation[EBB_WINDOW_OPERATIONS + 1];
-    uint64_t wanted[EBB_WINDOW_OPERATIONS + 1];  /* read from this operation on, or resident at the end */
-    uint64_t made[EBB_WINDOW_OPERATIONS + 1];    /* by operations before this one */
-    uint64_t useless[EBB_WINDOW_OPERATIONS + 1]; /* dropped at once */
-    ebb_window_replay_t replay[EBB_WINDOW_ITEMS];
-    ebb_window_step_t *step; /* the cheapest */
-    uint32_t step_count;
-} ebb_window_t;
-
-/* The least time of replays, below `below_ns`, and the steps; UINT64_MAX: none is known. Takes no more than so many states, which it
- * subtracts. `enough`: they sufficed, so that there is none. */
-uint64_t ebb_window_search(ebb_window_t *window, uint64_t below_ns, uint32_t *states, bool *enough);
-
 /* For qsort: keys of 64 bits, the smallest first. */
 static inline int ebb_by_number(const void *a, const void *b)
 {
@@ -342,6 +298,46 @@ static inline uint64_t ebb_place_bytes(const ebb_schedule_t *s, const ebb_model_
     uint32_t buffers = m->trace->buffer_count;
     return place < buffers ? m->trace->buffer[place].bytes : s->scratch[place - buffers].bytes;
 }
+
+/* ---- exchange ----
+ *
+ * Better replays for a schedule: shared by exchange.c, which goes from window to window and says what is in each, and splice.c, which puts
+ * in what the search has found.
+ */
+
+/* Owns its arrays. */
+typedef struct ebb_exchange {
+    ebb_schedule_t *schedule;
+    const ebb_model_t *model;
+    uint32_t limit, states;
+    bool *barrier;      /* per operation: a copy begins or ends before it */
+    bool *copied;       /* per buffer: it is copied throughout the window, or on the host */
+    uint32_t *first_of; /* per operation, and one more: the first event of its point */
+    uint32_t *item_of;  /* per buffer: in the window, or EBB_NONE */
+    ebb_window_t window;
+    uint32_t begin, end;               /* operations of the window */
+    uint32_t buffer[EBB_WINDOW_ITEMS]; /* per item */
+    /* Per item: its interval at the beginning of the window, at its end; EBB_NONE. */
+    uint32_t before[EBB_WINDOW_ITEMS], behind[EBB_WINDOW_ITEMS];
+    bool failed;
+} ebb_exchange_t;
+
+/* Whether a position is in the window. */
+static inline bool ebb_exchange_is_in(const ebb_exchange_t *x, uint32_t position)
+{
+    return position >= x->first_of[x->begin] && position < x->first_of[x->end];
+}
+
+/* Of a buffer's item; 0: it is none. */
+static inline uint64_t ebb_exchange_bit(const ebb_exchange_t *x, uint32_t buffer)
+{
+    return x->item_of[buffer] == EBB_NONE ? 0 : UINT64_C(1) << x->item_of[buffer];
+}
+
+/* The window's steps in the place of what was there. `failed`: no memory. */
+void ebb_exchange_put_in(ebb_exchange_t *exchange);
+/* Scratch places that nothing is in any more go. */
+void ebb_exchange_drop_scratch(ebb_exchange_t *exchange);
 
 /* ---- walk ----
  *
@@ -548,6 +544,7 @@ bool ebb_candidates_begin(ebb_candidates_t *candidates, const ebb_trace_t *trace
 ebb_plan_t *ebb_candidates_end(ebb_candidates_t *candidates, char *why, size_t why_bytes);
 
 /* The fastest that takes no more chunks, of equally fast ones the largest, which moves least; NULL: there is none. Valid until the next is tried. */
+const ebb_candidate_t *ebb_front_best(const ebb_front_t *front, uint32_t chunks);
 const ebb_candidate_t *ebb_candidates_best(const ebb_candidates_t *candidates, uint32_t chunks);
 /* Empties the front, for a search that knows nothing of what others have found; what it was, which is to be joined with what comes of
  * that. */
@@ -595,8 +592,8 @@ void ebb_improver_end(ebb_improver_t *improver);
 /* Walks `walks` times more with these parameters, which came to `ns` without prices, for plans that fit `chunks`: first with those that are known; then, from the best
  * so far each time, with what the simulator says was wrong about it: what compute waited for becomes dearer to move, what was
  * replayed again and again dearer to drop; and a little of everything by chance. What comes of it goes to the candidates.
- * Deterministic. */
-void ebb_improve(ebb_improver_t *improver, const ebb_search_params_t *params, uint32_t chunks, uint64_t ns,
-                 uint32_t walks, uint32_t exchange);
+ * Deterministic. The parameters of the best walk, with the improver's prices, until it is asked again. */
+ebb_search_params_t ebb_improve(ebb_improver_t *improver, const ebb_search_params_t *params, uint32_t chunks,
+                                uint64_t ns, uint32_t walks);
 
 #endif

@@ -209,4 +209,49 @@ void ebb_bound_delete(ebb_bound_t *bound);
  * takes without a plan. */
 uint64_t ebb_bound_ns(const ebb_bound_t *bound, uint32_t chunks);
 
+/* ---- windows ----
+ *
+ * A few operations in a row, and what may be replayed between them: which replays take the least time. Contents are items, bits of a
+ * set: written once each, as a whole. What else is resident is not touched, and only its room counts.
+ */
+
+enum { EBB_WINDOW_ITEMS = 64, EBB_WINDOW_OPERATIONS = 70 };
+
+typedef struct ebb_window_operation {
+    uint64_t in, out;           /* items that it reads, that it makes */
+    uint64_t may_go;            /* items that may be dropped before it */
+    uint32_t room, room_before; /* chunks for items, while it runs; for items and replays before it */
+} ebb_window_operation_t;
+
+typedef struct ebb_window_replay {
+    uint64_t in, out;
+    uint32_t beside;      /* chunks that it takes for what else it writes */
+    uint32_t from, until; /* before these operations of the window it is possible */
+    uint32_t operation;   /* of the trace */
+    uint64_t ns;
+} ebb_window_replay_t;
+
+typedef struct ebb_window_step {
+    enum { EBB_WINDOW_OPERATION, EBB_WINDOW_REPLAY, EBB_WINDOW_DROP } kind;
+    uint16_t index; /* operation of the window, replay, item */
+} ebb_window_step_t;
+
+/* Owns the steps. Lists by operation have an entry more, for the end. */
+typedef struct ebb_window {
+    uint32_t length, item_count, replay_count;
+    uint64_t begin;                                                 /* items that are resident */
+    uint32_t chunks[EBB_WINDOW_ITEMS], replay_of[EBB_WINDOW_ITEMS]; /* per item; EBB_NONE: none makes it */
+    ebb_window_operation_t operation[EBB_WINDOW_OPERATIONS + 1];
+    uint64_t wanted[EBB_WINDOW_OPERATIONS + 1];  /* read from this operation on, or resident at the end */
+    uint64_t made[EBB_WINDOW_OPERATIONS + 1];    /* by operations before this one */
+    uint64_t useless[EBB_WINDOW_OPERATIONS + 1]; /* dropped at once */
+    ebb_window_replay_t replay[EBB_WINDOW_ITEMS];
+    ebb_window_step_t *step; /* the cheapest */
+    uint32_t step_count;
+} ebb_window_t;
+
+/* The least time of replays, below `below_ns`, and the steps; UINT64_MAX: none is known. Takes no more than so many states, which it
+ * subtracts. `enough`: they sufficed, so that there is none. */
+uint64_t ebb_window_search(ebb_window_t *window, uint64_t below_ns, uint32_t *states, bool *enough);
+
 #endif

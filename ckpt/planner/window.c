@@ -188,8 +188,10 @@ uint64_t ebb_window_search(ebb_window_t *w, uint64_t below_ns, uint32_t *states,
         s.state[next].done = true;
         if (s.state[next].at < w->length)
             expand(&s, next);
-        else /* with all that is wanted at the end: nothing can be replayed there */
-            ns = tell(&s, w, next) ? s.state[next].ns : ns;
+        else if (tell(&s, w, next)) /* with all that is wanted at the end: nothing can be replayed there */
+            ns = s.state[next].ns;
+        else
+            s.failed = true;
     }
     *states -= s.state_count;
     *enough = !s.failed;

@@ -1,0 +1,154 @@
+/* test_exchange.c: windows of a schedule that replay anew what an exact search says (exchange.c), beside the best that is possible
+ * (plan_exact.h), where a window is the whole step; and schedules with copies and shorter windows, whose plans must pass the checker. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "ckpt/checker/checker.h"
+#include "ckpt/planner/internal.h"
+#include "plan_exact.h"
+#include "traces.h"
+
+#define PLENTY (UINT64_C(1) << 50)
+enum { STATES = 1 << 20 };
+
+typedef struct counts {
+    uint32_t schedules, changed, possible, best;
+} counts_t;
+
+static uint32_t cases(void)
+{
+    return getenv("TEST_CASES") ? (uint32_t)atoi(getenv("TEST_CASES")) : 4;
+}
+
+static uint64_t replay_ns(const ebb_schedule_t *s, const ebb_trace_t *t)
+{
+    uint64_t ns = 0;
+    for (uint32_t i = 0; i < s->event_count; i++)
+        ns += s->event[i].replay ? t->operation[s->event[i].operation].duration_ns : 0;
+    return ns;
+}
+
+/* On as many chunks as it takes. */
+static void its_plan_is_good(const ebb_schedule_t *s, const ebb_model_t *m)
+{
+    char why[400] = "";
+    const ebb_check_limits_t limits = {PLENTY, PLENTY};
+    ebb_overlay_t overlay;
+    assert_true(ebb_overlay_make(&overlay, s, m, 0));
+    ebb_plan_t *plan = ebb_schedule_emit(s, &overlay, m);
+    assert_non_null(plan);
+    if (!ebb_check_plan(m->trace, plan, &limits, why, sizeof why))
+        fail_msg("not a good plan: %s", why);
+    ebb_plan_delete(plan);
+    ebb_overlay_delete(&overlay);
+}
+
+static bool walk(ebb_schedule_t *s, const ebb_model_t *m, uint32_t chunks)
+{
+    const ebb_search_params_t params = {.target_chunks = chunks,
+                                        .offload = m->request->offload,
+                                        .recompute = true,
+                                        .most_replay_ns = UINT64_MAX};
+    return ebb_schedule_walk(s, m, &params) && (!m->request->offload || ebb_schedule_keep(s, m, chunks));
+}
+
+/* What is left is what is possible at best, but where a replay makes something beside: the exact search takes no memory for what is there
+ * already. */
+static void beside_the_best(ebb_schedule_t *s, const ebb_model_t *m, uint32_t chunks, counts_t *counts)
+{
+    const ebb_trace_t *t = m->trace;
+    const uint64_t best = plan_exact_ns(t, chunks), alone = m->begin_ns[t->operation_count];
+    const uint32_t peak = ebb_schedule_peak(s, m);
+    const uint64_t before = replay_ns(s, t);
+    const uint32_t changed = ebb_schedule_exchange(s, m, chunks, STATES);
+    assert_int_not_equal(changed, EBB_NONE);
+    its_plan_is_good(s, m);
+    counts->schedules++;
+    counts->changed += changed > 0;
+    const bool fits = ebb_schedule_peak(s, m) <= chunks;
+    assert_true(fits || (!changed && peak > chunks));
+    assert_true(!changed || peak > chunks || replay_ns(s, t) < before);
+    if (fits && (best == UINT64_MAX || alone + replay_ns(s, t) < best))
+        fail_msg("%" PRIu32 " chunks: replays take %" PRIu64 ", at best %" PRIu64 " is possible", chunks,
+                 replay_ns(s, t), best - alone);
+    counts->possible += best != UINT64_MAX;
+    counts->best += fits && alone + replay_ns(s, t) == best;
+}
+
+static void a_window_that_is_the_step_is_as_fast_as_possible(void **state)
+{
+    (void)state;
+    for (const trace_family_t *f = trace_families; f->name; f++) {
+        counts_t counts = {0};
+        for (uint32_t seed = 1; seed <= cases(); seed++) {
+            char why[400];
+            const ebb_plan_request_t r = {.device_bytes = PLENTY, .host_bytes = PLENTY, .recompute = true};
+            ebb_trace_t *t = f->make(seed, f->least + seed % (f->most - f->least + 1));
+            ebb_model_t m;
+            ebb_schedule_t s = {0};
+            assert_true(ebb_model_make(&m, t, &r, why, sizeof why));
+            for (uint32_t chunks = m.widest_chunks; walk(&s, &m, chunks) && replay_ns(&s, t); chunks++)
+                beside_the_best(&s, &m, chunks, &counts);
+            ebb_schedule_delete(&s);
+            ebb_model_delete(&m);
+            ebb_trace_delete(t);
+        }
+        print_message("%s, seeds 1 to %" PRIu32 ": %" PRIu32 " schedules, %" PRIu32 " changed; %" PRIu32
+                      " budgets are possible, %" PRIu32 " as fast as possible\n",
+                      f->name, cases(), counts.schedules, counts.changed, counts.possible, counts.best);
+        assert_true(counts.changed > 0);
+        assert_true(counts.best >= 0.95 * counts.possible);
+    }
+}
+
+static void among_copies_plans_stay_good(void **state)
+{
+    (void)state;
+    counts_t counts = {0};
+    for (uint32_t seed = 1; seed <= 10 * cases(); seed++) {
+        char why[400];
+        const ebb_plan_request_t r = {.device_bytes = PLENTY,
+                                      .host_bytes = PLENTY,
+                                      .offload = seed % 4 > 0,
+                                      .recompute = true,
+                                      .hardware = {.out_bytes_per_ns = 4000, .in_bytes_per_ns = 4000}};
+        ebb_trace_t *t = seed % 2 ? trace_by_chance(seed, 20 + seed % 60) : trace_of_skips(seed, 24);
+        ebb_model_t m;
+        ebb_schedule_t s = {0};
+        print_message("seed %" PRIu32 "\n", seed);
+        if (ebb_model_make(&m, t, &r, why, sizeof why)) {
+            for (uint32_t chunks = m.widest_chunks; chunks < m.widest_chunks + 40; chunks += 1 + seed % 3) {
+                if (!walk(&s, &m, chunks))
+                    continue;
+                const uint64_t before = replay_ns(&s, t);
+                const uint32_t peak = ebb_schedule_peak(&s, &m),
+                               changed = ebb_schedule_exchange(&s, &m, chunks, 20000);
+                assert_int_not_equal(changed, EBB_NONE);
+                assert_true(peak > chunks || replay_ns(&s, t) <= before);
+                its_plan_is_good(&s, &m);
+                counts.schedules++;
+                counts.changed += changed > 0;
+            }
+            ebb_model_delete(&m);
+        }
+        ebb_schedule_delete(&s);
+        ebb_trace_delete(t);
+    }
+    print_message("%" PRIu32 " schedules, %" PRIu32 " changed\n", counts.schedules, counts.changed);
+    assert_true(counts.changed >= counts.schedules / 50);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_window_that_is_the_step_is_as_fast_as_possible),
+        cmocka_unit_test(among_copies_plans_stay_good),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
