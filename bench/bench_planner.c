@@ -52,6 +52,7 @@ static bool save(const char *path, const char *words, int argc, char **argv)
     double load = 0;
     if (!freopen(path, "a", stdout) || getloadavg(&load, 1) < 0)
         return false;
+    setvbuf(stdout, NULL, _IOLBF, 0);
     printf("bench_planner");
     for (int i = 0; i < argc; i++)
         printf(" %s", argv[i]);
@@ -376,13 +377,13 @@ static bool families(uint32_t cases)
 int main(int argc, char **argv)
 {
     const char *file = NULL, *words = "";
+    setvbuf(stdout, NULL, _IOLBF, 0);
     for (; argc > 2 && argv[1][0] == '-'; argc -= 2, argv += 2)
         *(!strcmp(argv[1], "--of") ? &words : &file) = argv[2];
     if (file && !save(file, words, argc - 1, argv + 1)) {
         perror(file);
         return 1;
     }
-    setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc > 1 && !strcmp(argv[1], "chains"))
         return !family(
             &(trace_family_t){"chains", trace_of_stages, 2, argc > 3 ? (uint32_t)atoi(argv[3]) : 7},
