@@ -153,11 +153,13 @@ fi
 # ---- runs ----
 
 export SOFTGPU_MEMORY=${SOFTGPU_MEMORY:-6G} SOFTGPU_KERNEL_PATH=$out/kernels SOFTGPU_DRY=1 CUBLAS_WORKSPACE_CONFIG=:4096:8 XDG_CACHE_HOME=$out/cache
+# PyTorch's modules are compiled once: that is half a minute of each run otherwise.
+export PYTHONPYCACHEPREFIX=$out/bytecode
 # trains <name> <command>...: its output in OUT/<name>.json, its log in OUT/<name>.log.
 trains() {
     local name=$1
     shift
-    timeout 1800 "$@" "$python" -B "$root/tests/gpu/pytorch_models.py" "${options[@]}" >"$out/$name.json" 2>"$out/$name.log" || {
+    timeout 1800 "$@" "$python" "$root/tests/gpu/pytorch_models.py" "${options[@]}" >"$out/$name.json" 2>"$out/$name.log" || {
         echo "PyTorch failed ($name); $out/$name.log ends so:"
         tail -n 15 "$out/$name.log"
         return 1
