@@ -1,6 +1,10 @@
 # Script (cmake -P): from a .cu file and the PTX that nvcc makes of it,
 #   OUT     a C++ file with the file's code for the CPU and, as TABLE, the kernels and variables that PTX lists;
 #   SCRIPT  a linker script that puts its variables into pages of their own (softgpu_area_t).
+# It serves mode fast, which no compiler of PTX gives: a thread for each block, plain loops for g++. That is for kernels marked
+# BLOCK_SIZE_INDEPENDENT: the trainer's, ebb's own hashes, and the programs of tests and benchmarks that nvcc builds for a GPU as well. Their
+# other modes are Clang's PTX of the same source, which goes into the library as it is. Programs of any other kind are built by
+# softgpu-clang++ and need nothing of this.
 # Needs PTX, SOURCE, TABLE, OUT, SCRIPT, OBJECT (a pattern for the object file that OUT is compiled to), CXXFILT; CLANG_PTX, if there is one.
 cmake_minimum_required(VERSION 3.22)
 

@@ -1,16 +1,18 @@
-/* nvrtc.c: libnvrtc.so.13: sources that a program compiles while it runs. ../softgpu-clang++ compiles them (--nvrtc) to PTX, which the software
- * device takes as a module; what is handed out as machine code is that text as well, with the zero that ends it.
+/* nvrtc.c: libnvrtc.so.13: sources that a program compiles while it runs. softgpu-clang++, in the library's own folder, compiles them (--nvrtc) to
+ * PTX, which the software device takes as a module; what is handed out as machine code is that text as well, with the zero that ends it.
  *
  * NVIDIA's library would do, but what it makes is refused here (softgpu/README.md says why).
  *
  * Threads: calls for different programs may be made by several at once; those for one program may not, as NVIDIA's documentation has it.
  * Errors: NVRTC's codes. What the compiler says is the program's log. Not there (NVRTC_ERROR_INVALID_PROGRAM): OptiX IR, LTO IR; precompiled headers. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <nvrtc.h>
 #include <spawn.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -216,11 +218,24 @@ static int remove_one(const char *path, const struct stat *facts, int kind, stru
     return remove(path);
 }
 
-/* The exit code; -1: it could not be started. What it says goes to the file "log" in the folder. */
-static int run_compiler(const char *folder, int count, const char *const *options)
+/* The path of softgpu-clang++, the caller's; NULL: there is no memory. */
+static char *find_driver(void)
 {
-    static const char *const fixed[] = {SOFTGPU_CLANG_DRIVER,  "--nvrtc",           "-ptx", "-I.", "-o",
-                                        "softgpu_program.ptx", "softgpu_program.cu"};
+    Dl_info self;
+    char *path = NULL;
+    char *library = dladdr((void *)(uintptr_t)nvrtcVersion, &self) ? realpath(self.dli_fname, NULL) : NULL;
+    char *slash = library ? strrchr(library, '/') : NULL;
+    if (slash && asprintf(&path, "%.*s/softgpu-clang++", (int)(slash - library), library) < 0)
+        path = NULL;
+    free(library);
+    return path;
+}
+
+/* The exit code; -1: it could not be started. What it says goes to the file "log" in the folder. */
+static int run_compiler(const char *driver, const char *folder, int count, const char *const *options)
+{
+    const char *const fixed[] = {
+        driver, "--nvrtc", "-ptx", "-I.", "-o", "softgpu_program.ptx", "softgpu_program.cu"};
     enum { FIXED = sizeof fixed / sizeof *fixed };
     size_t variables = 0, kept = 0;
     while (environ[variables])
@@ -279,19 +294,22 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char *con
     for (int i = 0; i < count; i++)
         program->for_device |= strstr(options[i], "sm_") != NULL;
     const char *temporary = getenv("TMPDIR");
-    char *folder, *path = NULL;
-    if (asprintf(&folder, "%s/softgpu-nvrtc.XXXXXX", temporary && *temporary ? temporary : "/tmp") < 0)
+    char *driver = find_driver(), *folder = NULL, *path = NULL;
+    if (!driver ||
+        asprintf(&folder, "%s/softgpu-nvrtc.XXXXXX", temporary && *temporary ? temporary : "/tmp") < 0) {
+        free(driver);
         return NVRTC_ERROR_OUT_OF_MEMORY;
+    }
     int written = mkdtemp(folder) != NULL;
     for (size_t i = 0; i < program->file_count && written; i++)
         written = write_file(folder, &program->files[i], program);
     nvrtcResult result = NVRTC_ERROR_INTERNAL_ERROR;
     if (written) {
-        const int code = run_compiler(folder, count, options);
+        const int code = run_compiler(driver, folder, count, options);
         if (asprintf(&path, "%s/log", folder) > 0 && code >= 0)
             program->log = read_text(path);
-        if (!program->log)
-            program->log = strdup("softgpu: " SOFTGPU_CLANG_DRIVER " cannot be started\n");
+        if (!program->log && asprintf(&program->log, "softgpu: %s cannot be started\n", driver) < 0)
+            program->log = NULL;
         free(path);
         if (!code && asprintf(&path, "%s/softgpu_program.ptx", folder) > 0) {
             program->ptx = read_text(path);
@@ -305,6 +323,7 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char *con
     }
     nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     free(folder);
+    free(driver);
     return result;
 }
 

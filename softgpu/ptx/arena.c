@@ -8,6 +8,17 @@
 
 #define CHUNK_BYTES 65536
 
+/* AddressSanitizer knows nothing of an arena by itself: it is told of a gap behind each allocation, and of the items that a list has
+ * moved elsewhere. */
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#define GAP_BYTES 16
+#else
+#define ASAN_POISON_MEMORY_REGION(at, bytes)   ((void)(at), (void)(bytes))
+#define ASAN_UNPOISON_MEMORY_REGION(at, bytes) ((void)(at), (void)(bytes))
+#define GAP_BYTES                              0
+#endif
+
 typedef struct sg_ptx_chunk {
     struct sg_ptx_chunk *next;
     size_t used, room;
@@ -60,16 +71,17 @@ void *sg_ptx_alloc(sg_ptx_reader_t *reader, size_t bytes)
     size_t align = _Alignof(max_align_t);
     if (bytes > SIZE_MAX / 2)
         sg_ptx_fail_at(reader, 0, "no memory");
-    bytes = (bytes + align - 1) / align * align;
+    size_t taken = (bytes + align - 1) / align * align + GAP_BYTES;
     sg_ptx_chunk_t *chunk = reader->arena->chunks;
-    if (chunk == NULL || chunk->room - chunk->used < bytes) {
-        size_t room = bytes > CHUNK_BYTES / 4 ? bytes : CHUNK_BYTES - sizeof *chunk;
+    if (chunk == NULL || chunk->room - chunk->used < taken) {
+        size_t room = taken > CHUNK_BYTES / 4 ? taken : CHUNK_BYTES - sizeof *chunk;
         sg_ptx_chunk_t *fresh = malloc(sizeof *fresh + room);
         if (fresh == NULL)
             sg_ptx_fail_at(reader, 0, "no memory");
         fresh->used = 0;
         fresh->room = room;
-        if (chunk != NULL && room == bytes) { /* keep filling the one before */
+        ASAN_POISON_MEMORY_REGION(fresh->bytes, room);
+        if (chunk != NULL && room == taken) { /* keep filling the one before */
             fresh->next = chunk->next;
             chunk->next = fresh;
         } else {
@@ -79,7 +91,8 @@ void *sg_ptx_alloc(sg_ptx_reader_t *reader, size_t bytes)
         chunk = fresh;
     }
     void *at = chunk->bytes + chunk->used;
-    chunk->used += bytes;
+    chunk->used += taken;
+    ASAN_UNPOISON_MEMORY_REGION(at, bytes);
     return memset(at, 0, bytes);
 }
 
@@ -97,8 +110,10 @@ void *sg_ptx_add(sg_ptx_reader_t *reader, sg_ptx_list_t *list, size_t item_bytes
         if (room < list->room)
             sg_ptx_fail(reader, "too much of one thing");
         void *items = sg_ptx_alloc(reader, room * item_bytes);
-        if (list->count)
+        if (list->count) {
             memcpy(items, list->items, list->count * item_bytes);
+            ASAN_POISON_MEMORY_REGION(list->items, list->count * item_bytes);
+        }
         list->items = items;
         list->room = room;
     }

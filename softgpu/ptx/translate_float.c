@@ -319,7 +319,7 @@ static void float_to_float(sg_ptx_translator_t *t)
         d = float_narrowed(t, to, round, widened(t, from, x));
     } else if (to == SG_PTX_F32) {
         d = from == SG_PTX_F64 ? sg_ptx_text(t, "sg_f32_of_f64_%s(%s)", round, x) : widened(t, from, x);
-        if (from == SG_PTX_F64 && sg_ptx_has(t, SG_PTX_KIND_FTZ))
+        if (sg_ptx_has(t, SG_PTX_KIND_FTZ))
             d = sg_ptx_text(t, "sg_ftz_f32(%s)", d);
     } else {
         d = sg_ptx_text(t, "sg_f64_of_f32(%s)", widened(t, from, x));

@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # install.sh <build folder>: installs into a folder of its own, and makes and unpacks the Debian package; from both, the command,
-# the trainer on the software device, and the trainer under ebb run, with nothing of the build folder in reach.
+# the trainer on the software device, and the trainer under ebb run, with nothing of the build folder in reach. Where there is a Clang for it,
+# so does what compiles sources: softgpu-clang++, and NVRTC, for which the build's own test stands (nvrtc), linked with the libraries installed.
 set -euo pipefail
 
 build=$(cd "$1" && pwd)
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
+nvcc=$(sed -n 's/^CUDAToolkit_NVCC_EXECUTABLE:[A-Z]*=//p' "$build/CMakeCache.txt")
+export CUDA_HOME=${nvcc%/bin/nvcc}
 unset LD_LIBRARY_PATH LD_PRELOAD SOFTGPU_KERNEL_PATH ${!EBB_@}
 export XDG_CACHE_HOME=$folder/cache SOFTGPU_MEMORY=256M
 
@@ -75,6 +78,18 @@ try() {
         "$prefix/bin/ebb-train" --log "$under" >"$folder/out" 2>&1 || fail "ebb run:" "$(cat "$folder/out")"
     grep -q budget_bytes "$folder/stats" || fail 'ebb run: the library was not there' "$(cat "$folder/out")"
     [[ -n $(losses "$plain") && $(losses "$plain") == "$(losses "$under")" ]] || fail 'the losses differ'
+    try_compilers "$softgpu"
+}
+
+# try_compilers <folder with the software device>
+try_compilers() {
+    [[ -x $1/softgpu-clang++ && -x $1/ptxas ]] || fail "$1: a compiler is missing"
+    "$1/softgpu-clang++" --version >"$folder/out" 2>&1 || { cat "$folder/out"; return; }
+    LD_LIBRARY_PATH=$1 bash "$here/../softgpu/clang/run.sh" "$1/softgpu-clang++" "$here/../softgpu/clang/templates.cu" "$folder/clang" \
+        >"$folder/out" 2>&1 || fail "$1/softgpu-clang++:" "$(cat "$folder/out")"
+    [[ -x $build/bin/nvrtc ]] || return 0 # a toolkit without NVRTC
+    [[ $(LD_LIBRARY_PATH=$1 ldd "$build/bin/nvrtc") == *"$1/libnvrtc.so.13"* ]] || fail "$1: libnvrtc.so.13 is missing"
+    LD_LIBRARY_PATH=$1 "$build/bin/nvrtc" >"$folder/out" 2>&1 || fail "$1/libnvrtc.so.13:" "$(cat "$folder/out")"
 }
 
 cmake --install "$build" --prefix "$folder/prefix" --strip >"$folder/out" || fail "$(cat "$folder/out")"

@@ -7,7 +7,8 @@
 #include "rows.h"
 #include "run_library.h"
 
-enum { LANES = 2000, OLD = 0x5a };
+/* So many rows are a kernel: it is what compiling takes its time for. */
+enum { LANES = 2000, OLD = 0x5a, BATCH = 8 };
 
 static uint64_t state;
 
@@ -107,7 +108,7 @@ static uint64_t draw_value(char kind)
 
 static const char *size_of(char kind)
 {
-    return kind == 'h' || kind == 'b' ? "16" : kind == 'w' || kind == 'f' ? "32" : "64";
+    return strchr("hbe", kind) ? "16" : strchr("wfuv", kind) ? "32" : "64";
 }
 
 static void replace(char *out, size_t bytes, const row_t *row)
@@ -124,34 +125,43 @@ static void replace(char *out, size_t bytes, const row_t *row)
     }
 }
 
-static void write_row(FILE *out, const row_t *row, uint32_t number, bool guarded)
+static void begin_kernel(FILE *out, uint32_t number)
 {
-    char line[512];
-    const char d = row->registers[0];
+    static const char kinds[] = "hbewuvlmfg";
     fprintf(out,
             ".visible .entry k%u(.param .u64 from, .param .u64 to, .param .u32 n)\n{\n.reg .pred %%q, "
             "%%p<9>, %%pD, %%pA, %%pB, %%pC;\n"
-            ".reg .b32 %%r<9>; .reg .b64 %%a<9>;\n"
-            ".reg .b16 %%hD, %%hA, %%hB, %%hC, %%bD, %%bA, %%bB, %%bC, %%x<8>; .reg .b32 %%wD, %%wA, %%wB, "
-            "%%wC, %%y<8>;\n"
-            ".reg .b64 %%lD, %%lA, %%lB, %%lC, %%z<8>; .reg .f32 %%fD, %%fA, %%fB, %%fC; .reg .f64 %%gD, "
-            "%%gA, %%gB, %%gC;\n"
+            ".reg .b32 %%r<9>, %%y<8>; .reg .b64 %%a<9>, %%z<8>; .reg .b16 %%x<8>;\n",
+            number);
+    for (const char *k = kinds; *k; k++)
+        fprintf(out, ".reg .%s%s %%%cD, %%%cA, %%%cB, %%%cC;\n", *k == 'f' || *k == 'g' ? "f" : "b",
+                size_of(*k), *k, *k, *k, *k);
+    fprintf(out,
             "mov.u32 %%r0, %%ctaid.x; mov.u32 %%r1, %%ntid.x; mov.u32 %%r2, %%tid.x; mad.lo.u32 %%r3, %%r0, "
             "%%r1, %%r2;\n"
             "ld.param.u32 %%r4, [n]; setp.ge.u32 %%p0, %%r3, %%r4; @%%p0 ret;\n"
             "ld.param.u64 %%a0, [from]; ld.param.u64 %%a1, [to]; mul.wide.u32 %%a2, %%r3, 32; add.u64 %%a3, "
             "%%a0, %%a2;\n"
             "mul.wide.u32 %%a4, %%r3, 8; add.u64 %%a5, %%a1, %%a4;\n"
-            "and.b32 %%r5, %%r3, 3; setp.ne.u32 %%q, %%r5, 0;\n",
-            number);
+            "and.b32 %%r5, %%r3, 3; setp.ne.u32 %%q, %%r5, 0;\n");
+}
+
+/* The row of that place in its kernel. */
+static void write_row(FILE *out, const row_t *row, uint32_t place, bool guarded)
+{
+    char line[512];
+    const char d = row->registers[0];
+    const uint32_t from = place * LANES * 32, to = place * LANES * 8;
+    fprintf(out, "{\n");
     for (int i = 1; row->registers[i]; i++) {
         const char kind = row->registers[i], name = "DABC"[i];
+        const uint32_t at = from + (uint32_t)(i - 1) * 8;
         if (kind == 'p')
             fprintf(out,
-                    "ld.global.u32 %%r6, [%%a3+%d]; and.b32 %%r6, %%r6, 1; setp.ne.u32 %%p%c, %%r6, 0;\n",
-                    (i - 1) * 8, name);
+                    "ld.global.u32 %%r6, [%%a3+%u]; and.b32 %%r6, %%r6, 1; setp.ne.u32 %%p%c, %%r6, 0;\n", at,
+                    name);
         else
-            fprintf(out, "ld.global.b%s %%%c%c, [%%a3+%d];\n", size_of(kind), kind, name, (i - 1) * 8);
+            fprintf(out, "ld.global.b%s %%%c%c, [%%a3+%u];\n", size_of(kind), kind, name, at);
     }
     if (d == 'p')
         fprintf(out, "setp.ne.u32 %%pD, 0, 0;\n");
@@ -167,17 +177,38 @@ static void write_row(FILE *out, const row_t *row, uint32_t number, bool guarded
         fprintf(out, "%s;\n", line);
     if (d == 'p')
         fprintf(out, "selp.u64 %%a6, 1, 0, %%pD;\n");
-    else if (d == 'l' || d == 'g')
+    else if (d == 'l' || d == 'g' || d == 'm')
         fprintf(out, "mov.b64 %%a6, %%%cD;\n", d);
-    else if (d == 'w' || d == 'f')
+    else if (strchr("wfuv", d))
         fprintf(out, "mov.b32 %%r7, %%%cD; cvt.u64.u32 %%a6, %%r7;\n", d);
     else
         fprintf(out, "cvt.u64.u16 %%a6, %%%cD;\n", d);
-    fprintf(out, "st.global.u64 [%%a5], %%a6; ret;\n}\n");
+    fprintf(out, "st.global.u64 [%%a5+%u], %%a6;\n}\n", to);
+}
+
+/* The same bits, or both NaN, of each of so many numbers; `infinity`: its bits without the sign. */
+static bool same_numbers(uint64_t is, uint64_t want, uint32_t count, uint32_t bits, uint64_t infinity)
+{
+    const uint64_t all = (UINT64_C(1) << bits) - 1;
+    for (uint32_t i = 0; i < count; i++, is >>= bits, want >>= bits)
+        if ((is & all) != (want & all) && ((is & all >> 1) <= infinity || (want & all >> 1) <= infinity))
+            return false;
+    return true;
 }
 
 static bool agree(const row_t *row, uint64_t is, uint64_t want)
 {
+    switch (row->registers[0]) {
+    case 'e':
+    case 'v':
+        return same_numbers(is, want, 2, 16, 0x7f80);
+    case 'u':
+        return same_numbers(is, want, 2, 16, 0x7c00);
+    case 'm':
+        return same_numbers(is, want, 2, 32, 0x7f800000);
+    default:
+        break;
+    }
     if (row->registers[0] == 'f') {
         const float x = F(is), y = F(want);
         if (x != x || y != y)
@@ -199,6 +230,27 @@ static bool agree(const row_t *row, uint64_t is, uint64_t want)
     return is == want;
 }
 
+static uint64_t draw_operand(const row_t *row, size_t number)
+{
+    return draw_value(number < strlen(row->registers) ? row->registers[number] : 'l');
+}
+
+static void check_row(const row_t *row, uint32_t number, const uint64_t *from, const uint64_t *to,
+                      uint64_t (*reference)(uint32_t, uint64_t, uint64_t, uint64_t))
+{
+    for (uint32_t k = 0; k < LANES; k++) {
+        const uint64_t *in = from + k * 4;
+        const bool off = number % 2 && k % 4 == 0;
+        const uint64_t want = !off                       ? reference(number, in[0], in[1], in[2])
+                              : row->registers[0] == 'p' ? 0
+                                                         : OLD;
+        if (off ? to[k] != want : !agree(row, to[k], want))
+            fail_msg("%s of 0x%llx, 0x%llx, 0x%llx%s: 0x%llx is wanted, it is 0x%llx", row->text,
+                     (unsigned long long)in[0], (unsigned long long)in[1], (unsigned long long)in[2],
+                     off ? " (not to be executed)" : "", (unsigned long long)want, (unsigned long long)to[k]);
+    }
+}
+
 void rows_run(const row_t *rows, uint32_t count,
               uint64_t (*reference)(uint32_t, uint64_t, uint64_t, uint64_t))
 {
@@ -207,38 +259,33 @@ void rows_run(const row_t *rows, uint32_t count,
     rows_seed();
     FILE *out = open_memstream(&text, &bytes);
     fprintf(out, "%s", PTX_HEAD);
-    for (uint32_t i = 0; i < count; i++)
-        write_row(out, &rows[i], i, i % 2);
+    for (uint32_t i = 0; i < count; i++) {
+        if (i % BATCH == 0)
+            begin_kernel(out, i / BATCH);
+        write_row(out, &rows[i], i % BATCH, i % 2);
+        if (i % BATCH == BATCH - 1 || i == count - 1)
+            fprintf(out, "ret;\n}\n");
+    }
     fclose(out);
     const softgpu_kernel_table_t *table = ptx_build(text);
-    uint64_t *from = calloc(LANES * 4, 8), *to = calloc(LANES, 8);
-    for (uint32_t i = 0; i < count; i++) {
+    uint64_t *from = calloc(BATCH * LANES * 4, 8), *to = calloc(BATCH * LANES, 8);
+    for (uint32_t first = 0; first < count; first += BATCH) {
         char name[16];
-        snprintf(name, sizeof name, "k%u", i);
-        for (uint32_t k = 0; k < LANES; k++)
-            for (int r = 1; r < 4; r++)
-                from[k * 4 + (uint32_t)r - 1] = draw_value(
-                    rows[i].registers[1] && (int)strlen(rows[i].registers) > r ? rows[i].registers[r] : 'l');
-        memset(to, 0, LANES * 8);
+        const uint32_t rest = count - first < BATCH ? count - first : BATCH;
+        snprintf(name, sizeof name, "k%u", first / BATCH);
+        for (uint32_t k = 0; k < rest * LANES; k++)
+            for (size_t r = 1; r < 4; r++)
+                from[k * 4 + r - 1] = draw_operand(&rows[first + k / LANES], r);
+        memset(to, 0, BATCH * LANES * 8);
         struct {
             uint64_t from, to;
             uint32_t n;
         } params = {(uint64_t)(uintptr_t)from, (uint64_t)(uintptr_t)to, LANES};
         ptx_run_t run = {.grid = {(LANES + 99) / 100, 1, 1}, .block = {100, 1, 1}, .params = &params};
         if (!ptx_run(ptx_kernel(table, name), &run))
-            fail_msg("%s: %s", rows[i].text, run.why);
-        for (uint32_t k = 0; k < LANES; k++) {
-            const uint64_t *in = from + k * 4;
-            const bool off = i % 2 && k % 4 == 0;
-            const uint64_t want = !off                          ? reference(i, in[0], in[1], in[2])
-                                  : rows[i].registers[0] == 'p' ? 0
-                                                                : OLD;
-            if (off ? to[k] != want : !agree(&rows[i], to[k], want))
-                fail_msg("%s of 0x%llx, 0x%llx, 0x%llx%s: 0x%llx is wanted, it is 0x%llx", rows[i].text,
-                         (unsigned long long)in[0], (unsigned long long)in[1], (unsigned long long)in[2],
-                         off ? " (not to be executed)" : "", (unsigned long long)want,
-                         (unsigned long long)to[k]);
-        }
+            fail_msg("%s and the next %u: %s", rows[first].text, rest - 1, run.why);
+        for (uint32_t i = 0; i < rest; i++)
+            check_row(&rows[first + i], first + i, from + i * LANES * 4, to + i * LANES, reference);
     }
     free(from);
     free(to);

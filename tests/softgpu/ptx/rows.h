@@ -1,6 +1,7 @@
 /* rows.h: instructions, one a row, against a reference in C. A row is ROW(text, registers, ulps, expression): in the text D, A, B, C
  * are registers, whose sizes the letters say in that order: h 16 bits, w 32, l 64, f 32 as a float, g 64
- * as a double, b 16 as f16, p a predicate. The expression is of a, b, c, uint64_t; ulps: how far a float may be off.
+ * as a double, b 16 as f16, e 16 as bf16, u and v 32 as a pair of these, m 64 as a pair of floats, p a predicate. Where a NaN is wanted, any
+ * is right. The expression is of a, b, c, uint64_t; ulps: how far a float may be off.
  * Every second row runs under a guard. */
 #ifndef PTX_ROWS_H
 #define PTX_ROWS_H

@@ -1,5 +1,6 @@
 /* run_library.c: see run_library.h. The services are the smallest that can run blocks: fibers by ucontext, in turns. */
 #include <dlfcn.h>
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,12 +9,36 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "ptx_test.h"
 
 #include "run_library.h"
 #include "softgpu/ptx/translate.h"
 
 /* ---- building ---- */
+/* For test_computed.c: which choices for its form's modifiers each instruction has, in a file of this program in the folder PTX_COMPUTED. */
+static void note_computed(const sg_ptx_module_t *module)
+{
+    static const char *mode = "w";
+    const char *folder = getenv("PTX_COMPUTED");
+    char path[4096];
+    if (folder == NULL)
+        return;
+    snprintf(path, sizeof path, "%s/%s", folder, program_invocation_short_name);
+    FILE *out = fopen(path, mode);
+    assert_non_null(out);
+    mode = "a";
+    for (uint32_t f = 0; f < module->function_count; f++)
+        for (uint32_t i = 0; i < module->functions[f]->insn_count; i++) {
+            const sg_ptx_insn_t *insn = &module->functions[f]->insns[i];
+            const sg_ptx_form_t *form = &sg_ptx_forms(NULL)[insn->form];
+            for (uint32_t g = 0; g < form->group_count; g++)
+                fprintf(out, "%u %u %u\n", insn->form, g, spell_number(form, g, insn));
+            if (form->group_count == 0)
+                fprintf(out, "%u 0 0\n", insn->form);
+        }
+    fclose(out);
+}
+
 static sg_ptx_module_t *read_module(const char *ptx)
 {
     sg_ptx_module_t *module = NULL;
@@ -36,6 +61,20 @@ const char *ptx_untranslated(const char *ptx)
     return ok ? NULL : text;
 }
 
+const char *ptx_refusal(choice_t *c, char *line, size_t bytes)
+{
+    static char text[20000];
+    sg_ptx_module_t *module;
+    sg_ptx_error_t error;
+    spell_modifiers(c);
+    spell_line(c, UINT32_MAX, line, bytes);
+    if (!ptx_read_line(line, &module, &error))
+        return "";
+    sg_ptx_free(module);
+    snprintf(text, sizeof text, "%s%s\n}\n", PTX_KERNEL, line);
+    return ptx_untranslated(text);
+}
+
 const softgpu_kernel_table_t *ptx_build(const char *ptx)
 {
     char folder[] = "/tmp/ptx_XXXXXX", path[64], command[1024];
@@ -48,6 +87,7 @@ const softgpu_kernel_table_t *ptx_build(const char *ptx)
     if (!sg_ptx_translate(module, SG_PTX_WHOLE, NULL, out, &error))
         fail_msg("PTX is not translated: %s", error.text);
     fclose(out);
+    note_computed(module);
     sg_ptx_free(module);
     const char *more = getenv("PTX_CFLAGS");
     snprintf(command, sizeof command, "cc %s %s -I%s/softgpu/include -I%s/softgpu/ptx -o %s/k.so %s -lm",
@@ -289,6 +329,13 @@ static void lane(uint32_t number, softgpu_place_t place)
     (void)number, (void)place;
 }
 
+/* A tensor map of these tests is what it describes. */
+static int read_tensor_map(const void *map, softgpu_tensor_t *out)
+{
+    memcpy(out, map, sizeof *out);
+    return 1;
+}
+
 static const softgpu_services_t services = {.run_warps = run_blocks,
                                             .barrier = barrier,
                                             .pause = next_fiber,
@@ -296,6 +343,7 @@ static const softgpu_services_t services = {.run_warps = run_blocks,
                                             .commit_async = nothing,
                                             .wait_async = wait_async,
                                             .fail = fail_service,
+                                            .read_tensor_map = read_tensor_map,
                                             .coroutine = coroutine,
                                             .resume = resume_coroutine,
                                             .yield = yield,

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "softgpu/kernel_abi.h"
+#include "spell.h"
 
 typedef struct ptx_run {
     uint32_t grid[3], block[3];
@@ -18,6 +19,8 @@ typedef struct ptx_run {
 const softgpu_kernel_table_t *ptx_build(const char *ptx);
 /* Refused: the text of the error; else NULL. */
 const char *ptx_untranslated(const char *ptx);
+/* Spells the choice into `line`; why the translator refuses it. NULL: it does not; "": the reader refuses it. */
+const char *ptx_refusal(choice_t *c, char *line, size_t bytes);
 const softgpu_kernel_t *ptx_kernel(const softgpu_kernel_table_t *table, const char *name);
 /* Runs all blocks; false: the kernel failed. */
 bool ptx_run(const softgpu_kernel_t *kernel, ptx_run_t *run);

@@ -2,60 +2,8 @@
  * modes, numbers of few bits by search. */
 #include "ptx_test.h"
 
-#include <fenv.h>
-#include <math.h>
+#include "float_reference.h"
 
-#include "rows.h"
-
-/* One operation, rounded as the mode says. */
-static float rounded(int mode, char op, float x, float y, float z)
-{
-    volatile float a = x, b = y, c = z, d = 0;
-    fesetround(mode);
-    switch (op) {
-    case '+':
-        d = a + b;
-        break;
-    case '-':
-        d = a - b;
-        break;
-    case '*':
-        d = a * b;
-        break;
-    case '/':
-        d = a / b;
-        break;
-    case 'q':
-        d = sqrtf(a);
-        break;
-    case 'f':
-        d = fmaf(a, b, c);
-        break;
-    }
-    fesetround(FE_TONEAREST);
-    return d;
-}
-static double rounded64(int mode, char op, double x, double y, double z)
-{
-    volatile double a = x, b = y, c = z, d = 0;
-    fesetround(mode);
-    d = op == '+'   ? a + b
-        : op == '-' ? a - b
-        : op == '*' ? a * b
-        : op == '/' ? a / b
-        : op == 'q' ? sqrt(a)
-                    : fma(a, b, c);
-    fesetround(FE_TONEAREST);
-    return d;
-}
-static float flush(float x)
-{
-    return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x;
-}
-static double flush64(double x)
-{
-    return fabs(x) < 0x1p-1022 ? copysign(0, x) : x;
-}
 static double reciprocal(double x)
 {
     return 1 / x;
@@ -69,88 +17,15 @@ static float quotient(float x, float y)
 {
     return fabsf(y) > 0x1p126f ? x * copysignf(0, y) : (float)((double)x / (double)y);
 }
-static float sat(float x)
-{
-    return x > 0 ? x < 1 ? x : 1 : 0;
-}
-static float min_(float x, float y)
-{
-    return x != x ? y : y != y ? x : x < y || (x == y && signbit(x)) ? x : y;
-}
-static float max_(float x, float y)
-{
-    return x != x ? y : y != y ? x : x > y || (x == y && !signbit(x)) ? x : y;
-}
-/* ---- numbers of few bits ---- */
-
-/* The number with this code, of so many bits of exponent and mantissa. */
-static double number(uint32_t code, int exponent, int mantissa)
-{
-    const int bias = (1 << (exponent - 1)) - 1, top = (1 << exponent) - 1;
-    const int e = (int)(code >> mantissa) & top, m = (int)(code & ((1u << mantissa) - 1));
-    const double x =
-        e == top ? (m ? NAN : INFINITY) : ldexp(e ? m + (1 << mantissa) : m, (e ? e : 1) - bias - mantissa);
-    return code >> (exponent + mantissa) & 1 ? -x : x;
-}
-
-/* The code of the neighbour that the rounding takes, by binary search among the positive ones. `exact` has more digits. Roundings: n, the
- * nearest, the even one of two; a, the nearest, the one away from 0; z, m, p: towards 0, below, above. */
-static uint32_t code_of(long double exact, int exponent, int mantissa, char rounding)
-{
-    const uint32_t infinity = ((1u << exponent) - 1) << mantissa;
-    const bool minus = signbit(exact);
-    if (exact != exact)
-        return (1u << (exponent + mantissa)) - 1;
-    const long double x = fabsl(exact), beyond = ldexpl(1, 1 << (exponent - 1));
-    uint32_t low = 0, high = infinity;
-    while (high - low > 1) {
-        const uint32_t mid = (low + high) / 2;
-        *(number(mid, exponent, mantissa) <= x ? &low : &high) = mid;
-    }
-    const long double below = x - number(low, exponent, mantissa),
-                      above = (high == infinity ? beyond : number(high, exponent, mantissa)) - x;
-    const bool up = rounding == 'n'   ? above < below || (above == below && low % 2)
-                    : rounding == 'a' ? above <= below
-                    : rounding == 'm' ? minus && below > 0
-                                      : rounding == 'p' && !minus && below > 0;
-    return (up || x == INFINITY ? high : low) | (uint32_t)minus << (exponent + mantissa);
-}
-static double half_value(uint32_t h, bool bf)
-{
-    return bf ? number(h, 8, 7) : number(h, 5, 10);
-}
-static uint32_t half_of(long double exact, bool bf)
-{
-    return bf ? code_of(exact, 8, 7, 'n') : code_of(exact, 5, 10, 'n');
-}
-/* With satfinite the largest number instead of an infinity. */
-static uint32_t finite_of(uint32_t code, int exponent, int mantissa)
-{
-    const uint32_t infinity = ((1u << exponent) - 1) << mantissa;
-    return (code & ((1u << (exponent + mantissa)) - 1)) == infinity ? code - 1 : code;
-}
 static uint32_t tf32_of(float x, char rounding, bool saturates)
 {
     const uint32_t code = code_of(x, 8, 10, rounding);
     return x != x ? 0x7fffffff : (saturates ? finite_of(code, 8, 10) : code) << 13;
 }
-#define F16_OF(x, r)  code_of(x, 5, 10, r)
-#define BF16_OF(x, r) code_of(x, 8, 7, r)
-#define X2(high, low) ((uint64_t)(high) << 16 | (low))
 static float relu(float x)
 {
     return x > 0 || x != x ? x : 0;
 }
-/* a * b + c, rounded to odd: what is rounded to fewer digits behind that is as if it were rounded once. */
-static long double sum_of(double a, double b, double c)
-{
-    const long double p = (long double)a * b, s = p + c, t = s - p, lost = (p - (s - t)) + (c - t);
-    uint64_t digits;
-    memcpy(&digits, &s, sizeof digits);
-    return lost == 0 || digits & 1 ? s : nextafterl(s, lost > 0 ? INFINITY : -INFINITY);
-}
-#define HV(x) half_value(H(x), false)
-#define BV(x) half_value(H(x), true)
 /* A whole number in a type of integers; `wide`: from f64. A NaN becomes 0, or, to or from 64 bits, the highest bit alone. */
 static uint64_t whole(long double x, int bits, bool is_signed, bool wide)
 {
@@ -212,23 +87,13 @@ static uint32_t eight(double x, bool e4m3)
 
 // clang-format off
 #define DIRECTED(ROW, name, mode) \
-    ROW("add." name ".f32 D, A, B", "fff", 0, FB(rounded(mode, '+', F(a), F(b), 0))) ROW("sub." name ".f32 D, A, B", "fff", 0, FB(rounded(mode, '-', F(a), F(b), 0))) ROW("mul." name ".f32 D, A, B", "fff", 0, FB(rounded(mode, '*', F(a), F(b), 0))) \
-    ROW("div." name ".f32 D, A, B", "fff", 0, FB(rounded(mode, '/', F(a), F(b), 0))) ROW("sqrt." name ".f32 D, A", "ff", 0, FB(rounded(mode, 'q', F(a), 0, 0))) ROW("fma." name ".f32 D, A, B, C", "ffff", 0, FB(rounded(mode, 'f', F(a), F(b), F(c)))) ROW("rcp." name ".f32 D, A", "ff", 0, FB(rounded(mode, '/', 1, F(a), 0))) \
-    ROW("add." name ".f64 D, A, B", "ggg", 0, GB(rounded64(mode, '+', G(a), G(b), 0))) ROW("sub." name ".f64 D, A, B", "ggg", 0, GB(rounded64(mode, '-', G(a), G(b), 0))) ROW("mul." name ".f64 D, A, B", "ggg", 0, GB(rounded64(mode, '*', G(a), G(b), 0))) \
-    ROW("div." name ".f64 D, A, B", "ggg", 0, GB(rounded64(mode, '/', G(a), G(b), 0))) ROW("sqrt." name ".f64 D, A", "gg", 0, GB(rounded64(mode, 'q', G(a), 0, 0))) ROW("fma." name ".f64 D, A, B, C", "gggg", 0, GB(rounded64(mode, 'f', G(a), G(b), G(c)))) ROW("rcp." name ".f64 D, A", "gg", 0, GB(rounded64(mode, '/', 1, G(a), 0))) \
     ROW("cvt." name ".f32.f64 D, A", "fg", 0, FB(of_f64(G(a), mode))) ROW("cvt." name ".f32.u64 D, A", "fl", 0, FB(f32_of_int(a, mode, false))) ROW("cvt." name ".f32.s64 D, A", "fl", 0, FB(f32_of_int(a, mode, true))) ROW("cvt." name ".f32.s32 D, A", "fw", 0, FB(f32_of_int((uint64_t)SW(a), mode, true)))
 
 #define SINGLE(ROW) \
     DIRECTED(ROW, "rn", FE_TONEAREST) DIRECTED(ROW, "rz", FE_TOWARDZERO) DIRECTED(ROW, "rm", FE_DOWNWARD) DIRECTED(ROW, "rp", FE_UPWARD) \
-    ROW("add.f32 D, A, B", "fff", 0, FB(F(a) + F(b))) ROW("add.ftz.f32 D, A, B", "fff", 0, FB(flush(flush(F(a)) + flush(F(b))))) ROW("mul.ftz.sat.f32 D, A, B", "fff", 0, FB(sat(flush(flush(F(a)) * flush(F(b)))))) ROW("fma.rn.sat.f32 D, A, B, C", "ffff", 0, FB(sat(fmaf(F(a), F(b), F(c))))) \
-    ROW("fma.rn.ftz.f32 D, A, B, C", "ffff", 0, FB(flush(fmaf(flush(F(a)), flush(F(b)), flush(F(c)))))) ROW("mad.rn.f32 D, A, B, C", "ffff", 0, FB(fmaf(F(a), F(b), F(c)))) ROW("add.f32 D, A, 0f3fc00000", "ff", 0, FB(F(a) + 1.5f)) \
-    ROW("abs.f32 D, A", "ff", 0, FB(fabsf(F(a)))) ROW("neg.f32 D, A", "ff", 0, FB(-F(a))) ROW("abs.ftz.f32 D, A", "ff", 0, FB(fabsf(flush(F(a))))) ROW("abs.f64 D, A", "gg", 0, GB(fabs(G(a)))) ROW("neg.f64 D, A", "gg", 0, GB(-G(a))) ROW("copysign.f32 D, A, B", "fff", 0, FB(copysignf(F(b), F(a)))) \
-    ROW("min.f32 D, A, B", "fff", 0, FB(min_(F(a), F(b)))) ROW("max.f32 D, A, B", "fff", 0, FB(max_(F(a), F(b)))) ROW("min.NaN.f32 D, A, B", "fff", 0, FB(F(a) != F(a) || F(b) != F(b) ? NAN : min_(F(a), F(b)))) ROW("max.ftz.f32 D, A, B", "fff", 0, FB(max_(flush(F(a)), flush(F(b))))) \
-    ROW("max.xorsign.abs.f32 D, A, B", "fff", 0, FB(copysignf(max_(fabsf(F(a)), fabsf(F(b))), !signbit(F(a)) == !signbit(F(b)) ? 1 : -1))) ROW("max.f32 D, A, B, C", "ffff", 0, FB(max_(max_(F(a), F(b)), F(c)))) ROW("max.f64 D, A, B", "ggg", 0, GB(G(a) != G(a) ? G(b) : G(b) != G(b) ? G(a) : G(a) > G(b) || (G(a) == G(b) && !signbit(G(a))) ? G(a) : G(b))) \
-    ROW("testp.finite.f32 D, A", "pf", 0, isfinite(F(a)) != 0) ROW("testp.infinite.f32 D, A", "pf", 0, isinf(F(a)) != 0) ROW("testp.number.f32 D, A", "pf", 0, F(a) == F(a)) ROW("testp.notanumber.f64 D, A", "pg", 0, G(a) != G(a)) ROW("testp.normal.f32 D, A", "pf", 0, isnormal(F(a)) != 0) ROW("testp.subnormal.f32 D, A", "pf", 0, fabsf(F(a)) < 0x1p-126f) \
-    ROW("setp.eq.f32 D, A, B", "pff", 0, F(a) == F(b)) ROW("setp.ne.f32 D, A, B", "pff", 0, F(a) < F(b) || F(a) > F(b)) ROW("setp.lt.f32 D, A, B", "pff", 0, F(a) < F(b)) ROW("setp.le.f64 D, A, B", "pgg", 0, G(a) <= G(b)) ROW("setp.gt.f32 D, A, B", "pff", 0, F(a) > F(b)) ROW("setp.ge.f32 D, A, B", "pff", 0, F(a) >= F(b)) \
-    ROW("setp.equ.f32 D, A, B", "pff", 0, !(F(a) < F(b) || F(a) > F(b))) ROW("setp.neu.f32 D, A, B", "pff", 0, F(a) != F(b)) ROW("setp.ltu.f32 D, A, B", "pff", 0, !(F(a) >= F(b))) ROW("setp.leu.f32 D, A, B", "pff", 0, !(F(a) > F(b))) ROW("setp.gtu.f64 D, A, B", "pgg", 0, !(G(a) <= G(b))) ROW("setp.geu.f32 D, A, B", "pff", 0, !(F(a) < F(b))) \
-    ROW("setp.num.f32 D, A, B", "pff", 0, F(a) == F(a) && F(b) == F(b)) ROW("setp.nan.f32 D, A, B", "pff", 0, F(a) != F(a) || F(b) != F(b)) ROW("setp.lt.ftz.f32 D, A, B", "pff", 0, flush(F(a)) < flush(F(b))) ROW("set.gt.f32.f32 D, A, B", "fff", 0, FB(F(a) > F(b) ? 1 : 0)) ROW("set.le.u32.f64 D, A, B", "wgg", 0, G(a) <= G(b) ? UINT32_MAX : 0)
+    ROW("mul.ftz.sat.f32 D, A, B", "fff", 0, FB(sat(flush(flush(F(a)) * flush(F(b)))))) ROW("setp.lt.ftz.f32 D, A, B", "pff", 0, flush(F(a)) < flush(F(b))) ROW("add.f32 D, A, 0f3fc00000", "ff", 0, FB(F(a) + 1.5f)) \
+    ROW("testp.finite.f32 D, A", "pf", 0, isfinite(F(a)) != 0) ROW("testp.infinite.f32 D, A", "pf", 0, isinf(F(a)) != 0) ROW("testp.number.f32 D, A", "pf", 0, F(a) == F(a)) ROW("testp.notanumber.f64 D, A", "pg", 0, G(a) != G(a)) ROW("testp.normal.f32 D, A", "pf", 0, isnormal(F(a)) != 0) ROW("testp.subnormal.f32 D, A", "pf", 0, fabsf(F(a)) < 0x1p-126f)
+
 
 /* To every type of integers. */
 #define TO_INTS(ROW, name, function, type, kind, value, wide) \
@@ -253,15 +118,19 @@ static uint32_t eight(double x, bool e4m3)
     NARROWED(ROW, "rn", 'n', FE_TONEAREST) NARROWED(ROW, "rz", 'z', FE_TOWARDZERO) NARROWED(ROW, "rm", 'm', FE_DOWNWARD) NARROWED(ROW, "rp", 'p', FE_UPWARD) \
     ROW("cvt.sat.f32.f32 D, A", "ff", 0, FB(sat(F(a)))) ROW("cvt.sat.f64.f64 D, A", "gg", 0, GB(G(a) > 0 ? G(a) < 1 ? G(a) : 1 : 0)) ROW("cvt.sat.f16.f16 D, A", "bb", 0, half_of(sat((float)HV(a)), false)) ROW("cvt.ftz.f32.f32 D, A", "ff", 0, FB(flush(F(a)))) ROW("cvt.f64.f32 D, A", "gf", 0, GB((double)F(a))) ROW("cvt.rn.f32.u32 D, A", "fw", 0, FB((float)W(a))) ROW("cvt.rn.f32.u8 D, A", "fw", 0, FB((uint8_t)a)) ROW("cvt.rn.f32.s16 D, A", "fh", 0, FB(SH(a))) ROW("cvt.rn.sat.f32.s32 D, A", "fw", 0, FB(sat((float)SW(a)))) \
     ROW("cvt.f32.f16 D, A", "fb", 0, FB((float)HV(a))) ROW("cvt.f32.bf16 D, A", "fb", 0, FB((float)BV(a))) ROW("cvt.f64.f16 D, A", "gb", 0, GB(HV(a))) ROW("cvt.f64.bf16 D, A", "gb", 0, GB(BV(a))) ROW("cvt.sat.f32.f16 D, A", "fb", 0, FB(sat((float)HV(a)))) \
+    ROW("cvt.rn.ftz.f32.s8 D, A", "fw", 0, FB((int8_t)a)) ROW("cvt.rn.f16.s8 D, A", "bw", 0, F16_OF((int8_t)a, 'n')) ROW("cvt.rn.f16.u16 D, A", "bh", 0, F16_OF(H(a), 'n')) ROW("cvt.rn.bf16.s8 D, A", "hw", 0, BF16_OF((int8_t)a, 'n')) \
+    ROW("cvt.rn.bf16.s32 D, A", "hw", 0, BF16_OF(SW(a), 'n')) ROW("cvt.rn.bf16.u8 D, A", "hw", 0, BF16_OF((uint8_t)a, 'n')) ROW("cvt.rn.bf16.u16 D, A", "hh", 0, BF16_OF(H(a), 'n')) ROW("cvt.rn.bf16.u64 D, A", "hl", 0, BF16_OF(a, 'n')) \
+    ROW("cvt.rn.ftz.f16.f32 D, A", "bf", 0, F16_OF(flush(F(a)), 'n')) ROW("cvt.rz.satfinite.f16.f32 D, A", "bf", 0, finite_of(F16_OF(F(a), 'z'), 5, 10)) ROW("cvt.ftz.f32.f16 D, A", "fb", 0, FB((float)HV(a))) \
+    ROW("cvt.ftz.f64.f32 D, A", "gf", 0, GB(flush(F(a)))) ROW("cvt.sat.f64.f16 D, A", "gb", 0, GB(sat((float)HV(a)))) ROW("cvt.ftz.f32.bf16 D, A", "fe", 0, FB(flush((float)BV(a)))) \
+    ROW("cvt.rn.satfinite.e4m3x2.bf16x2 D, A", "hv", 0, eight(BV(a >> 16), true) << 8 | eight(BV(a), true)) \
     ROW("cvt.rn.relu.f16.f32 D, A", "bf", 0, F16_OF(relu(F(a)), 'n')) ROW("cvt.rz.relu.satfinite.f16.f32 D, A", "bf", 0, finite_of(F16_OF(relu(F(a)), 'z'), 5, 10)) ROW("cvt.rn.satfinite.f16.f32 D, A", "bf", 0, finite_of(F16_OF(F(a), 'n'), 5, 10)) ROW("cvt.rn.satfinite.bf16.f32 D, A", "bf", 0, finite_of(BF16_OF(F(a), 'n'), 8, 7)) ROW("cvt.rz.relu.bf16.f32 D, A", "bf", 0, BF16_OF(relu(F(a)), 'z')) \
     ROW("cvt.rn.f16x2.f32 D, A, B", "wff", 0, X2(F16_OF(F(a), 'n'), F16_OF(F(b), 'n'))) ROW("cvt.rz.f16x2.f32 D, A, B", "wff", 0, X2(F16_OF(F(a), 'z'), F16_OF(F(b), 'z'))) ROW("cvt.rn.satfinite.f16x2.f32 D, A, B", "wff", 0, X2(finite_of(F16_OF(F(a), 'n'), 5, 10), finite_of(F16_OF(F(b), 'n'), 5, 10))) \
     ROW("cvt.rn.relu.bf16x2.f32 D, A, B", "wff", 0, X2(BF16_OF(relu(F(a)), 'n'), BF16_OF(relu(F(b)), 'n'))) ROW("cvt.rz.bf16x2.f32 D, A, B", "wff", 0, X2(BF16_OF(F(a), 'z'), BF16_OF(F(b), 'z'))) \
     ROW("cvt.rn.satfinite.e4m3x2.f32 D, A, B", "hff", 0, eight(F(a), true) << 8 | eight(F(b), true)) ROW("cvt.rn.satfinite.e5m2x2.f32 D, A, B", "hff", 0, eight(F(a), false) << 8 | eight(F(b), false)) ROW("cvt.rn.satfinite.relu.e4m3x2.f32 D, A, B", "hff", 0, eight(relu(F(a)), true) << 8 | eight(relu(F(b)), true)) \
     ROW("cvt.rn.satfinite.e4m3x2.f16x2 D, A", "hw", 0, eight(HV(a >> 16), true) << 8 | eight(HV(a), true)) ROW("cvt.rn.satfinite.relu.e5m2x2.f16x2 D, A", "hw", 0, eight(relu((float)HV(a >> 16)), false) << 8 | eight(relu((float)HV(a)), false)) \
     ROW("cvt.rn.f16x2.e4m3x2 D, A", "wh", 0, X2(half_of(eight_value(a >> 8 & 255, true), false), half_of(eight_value(a & 255, true), false))) ROW("cvt.rn.f16x2.e5m2x2 D, A", "wh", 0, X2(half_of(eight_value(a >> 8 & 255, false), false), half_of(eight_value(a & 255, false), false))) ROW("cvt.rn.relu.f16x2.e5m2x2 D, A", "wh", 0, X2(half_of(relu((float)eight_value(a >> 8 & 255, false)), false), half_of(relu((float)eight_value(a & 255, false)), false))) \
-    ROW("cvt.rna.tf32.f32 D, A", "wf", 0, tf32_of(F(a), 'a', false)) ROW("cvt.rna.satfinite.tf32.f32 D, A", "wf", 0, tf32_of(F(a), 'a', true)) ROW("cvt.rn.tf32.f32 D, A", "wf", 0, tf32_of(F(a), 'n', false)) ROW("cvt.rz.tf32.f32 D, A", "wf", 0, tf32_of(F(a), 'z', false)) ROW("cvt.rn.satfinite.relu.tf32.f32 D, A", "wf", 0, tf32_of(relu(F(a)), 'n', true)) \
-    ROW("set.lt.u16.f16 D, A, B", "hbb", 0, HV(a) < HV(b) ? 0xffff : 0) ROW("set.neu.f16x2.f16x2 D, A, B", "www", 0, (HV(a) != HV(b) ? 0x3c00u : 0) | (HV(a >> 16) != HV(b >> 16) ? 0x3c000000u : 0)) \
-    ROW("add.rn.f32.f16 D, A, B", "fbf", 0, FB((float)HV(a) + F(b))) ROW("fma.rz.f32.bf16 D, A, B, C", "fbbf", 0, FB(rounded(FE_TOWARDZERO, 'f', (float)BV(a), (float)BV(b), F(c))))
+    ROW("cvt.rna.tf32.f32 D, A", "wf", 0, tf32_of(F(a), 'a', false)) ROW("cvt.rna.satfinite.tf32.f32 D, A", "wf", 0, tf32_of(F(a), 'a', true)) ROW("cvt.rn.tf32.f32 D, A", "wf", 0, tf32_of(F(a), 'n', false)) ROW("cvt.rz.tf32.f32 D, A", "wf", 0, tf32_of(F(a), 'z', false)) ROW("cvt.rn.satfinite.relu.tf32.f32 D, A", "wf", 0, tf32_of(relu(F(a)), 'n', true))
+
 
 /* Within the errors that the ISA states (9.7.3), in the last place of a result or below; here far less. Each against double. */
 #define APPROXIMATED(ROW, text, ulps, function) \
@@ -270,6 +139,9 @@ static uint32_t eight(double x, bool e4m3)
     APPROXIMATED(ROW, "rcp", 1, reciprocal) APPROXIMATED(ROW, "sqrt", 1, sqrt) APPROXIMATED(ROW, "rsqrt", 1.1, rsqrt) APPROXIMATED(ROW, "ex2", 1.5, exp2) APPROXIMATED(ROW, "lg2", 1, log2) APPROXIMATED(ROW, "sin", 1, sin) APPROXIMATED(ROW, "cos", 1, cos) ROW("tanh.approx.f32 D, A", "ff", 2, FB((float)tanh((double)F(a)))) \
     ROW("div.approx.f32 D, A, B", "fff", 2, FB(quotient(F(a), F(b)))) ROW("div.approx.ftz.f32 D, A, B", "fff", 2, FB(flush(quotient(flush(F(a)), flush(F(b)))))) ROW("div.full.f32 D, A, B", "fff", 2, FB((float)((double)F(a) / (double)F(b)))) ROW("div.full.ftz.f32 D, A, B", "fff", 2, FB(flush((float)((double)flush(F(a)) / (double)flush(F(b)))))) \
     ROW("rsqrt.approx.f64 D, A", "gg", 2, GB((double)(1 / sqrtl(G(a))))) ROW("rsqrt.approx.ftz.f64 D, A", "gg", 2, GB((double)(1 / sqrtl(flush64(G(a)))))) ROW("rcp.approx.ftz.f64 D, A", "gg", 1, GB(flush64(1 / flush64(G(a))))) \
+    ROW("ex2.approx.f16x2 %y0, A; mov.b32 {D, _}, %y0", "bu", 1, half_of(exp2(HV(a)), false)) ROW("ex2.approx.f16x2 %y0, A; mov.b32 {_, D}, %y0", "bu", 1, half_of(exp2(HV(a >> 16)), false)) \
+    ROW("ex2.approx.ftz.bf16x2 %y0, A; mov.b32 {_, D}, %y0", "bv", 1, half_of(flush((float)exp2((double)flush((float)BV(a >> 16)))), true)) ROW("tanh.approx.f16x2 %y0, A; mov.b32 {_, D}, %y0", "bu", 1, half_of(tanh(HV(a >> 16)), false)) \
+    ROW("tanh.approx.bf16x2 %y0, A; mov.b32 {_, D}, %y0", "bv", 1, half_of(tanh(BV(a >> 16)), true)) \
     ROW("ex2.approx.f16 D, A", "bb", 1, half_of(exp2(HV(a)), false)) ROW("ex2.approx.ftz.bf16 D, A", "bb", 1, half_of(flush((float)exp2((double)flush((float)BV(a)))), true)) ROW("tanh.approx.f16 D, A", "bb", 1, half_of(tanh(HV(a)), false)) ROW("tanh.approx.bf16 D, A", "bb", 1, half_of(tanh(BV(a)), true))
 
 #define HALVES(ROW, type, value, bf) \
@@ -278,7 +150,6 @@ static uint32_t eight(double x, bool e4m3)
     ROW("min." type " D, A, B", "bbb", 0, half_of(min_((float)value(a), (float)value(b)), bf)) ROW("max.NaN." type " D, A, B", "bbb", 0, half_of(value(a) != value(a) || value(b) != value(b) ? NAN : max_((float)value(a), (float)value(b)), bf)) \
     ROW("setp.lt." type " D, A, B", "pbb", 0, value(a) < value(b)) ROW("setp.neu." type " D, A, B", "pbb", 0, value(a) != value(b))
 #define SMALL(ROW) HALVES(ROW, "f16", HV, false) HALVES(ROW, "bf16", BV, true) \
-    ROW("fma.rn.relu.f16 D, A, B, C", "bbbb", 0, half_of(sum_of(HV(a), HV(b), HV(c)) > 0 || isnan(sum_of(HV(a), HV(b), HV(c))) ? sum_of(HV(a), HV(b), HV(c)) : 0, false)) ROW("add.rn.sat.f16 D, A, B", "bbb", 0, half_of(sat((float)half_value(half_of((long double)HV(a) + HV(b), false), false)), false)) \
     ROW("{ .reg .b32 t, u; mov.b32 t, {A, B}; mov.b32 u, {B, C}; add.rn.f16x2 t, t, u; mov.b32 {_, D}, t; }", "bbbb", 0, half_of((long double)HV(b) + HV(c), false)) ROW("{ .reg .b32 t, u; mov.b32 t, {A, B}; mov.b32 u, {B, C}; fma.rn.bf16x2 t, t, u, u; mov.b32 {D, _}, t; }", "bbbb", 0, half_of(sum_of(BV(a), BV(b), BV(b)), true))
 
 ROWS(single_and_double_equal_c, SINGLE)

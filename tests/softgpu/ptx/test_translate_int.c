@@ -1,16 +1,8 @@
-/* test_translate_int.c: integer instructions as they are translated, against C. */
+/* test_translate_int.c: integer instructions as they are translated, against C: those that test_translate_choices.c does not compute. */
 #include "ptx_test.h"
 
 #include "rows.h"
 
-static uint64_t mul_hi(uint64_t a, uint64_t b)
-{
-    return (uint64_t)((unsigned __int128)a * b >> 64);
-}
-static uint64_t mul_hi_signed(uint64_t a, uint64_t b)
-{
-    return (uint64_t)((__int128)(int64_t)a * (int64_t)b >> 64);
-}
 static int64_t clamp(int64_t x, int64_t low, int64_t high)
 {
     return x < low ? low : x > high ? high : x;
@@ -110,46 +102,23 @@ static uint32_t fns(uint32_t mask, uint32_t base, int32_t offset)
             return (uint32_t)pos;
     return UINT32_MAX;
 }
-static uint64_t divide(int64_t a, int64_t b, uint64_t none)
-{
-    return b == 0 ? none : b == -1 ? (uint64_t) - (unsigned long)a : (uint64_t)(a / b);
-}
-static uint64_t remain(int64_t a, int64_t b)
-{
-    return b == 0 ? (uint64_t)a : b == -1 ? 0 : (uint64_t)(a % b);
-}
 #define PAIR(x, y) (W(H(x)) | W(H(y)) << 16)
 #define MIN(x, y)  ((x) < (y) ? (x) : (y))
 #define MAX(x, y)  ((x) > (y) ? (x) : (y))
 
 // clang-format off
+/* Carries and borrows of every type, through one instruction and two. */
 #define ARITHMETIC(ROW) \
-    ROW("add.u16 D, A, B", "hhh", 0, H(a + b)) ROW("add.s32 D, A, B", "www", 0, W(a + b)) ROW("add.u64 D, A, B", "lll", 0, a + b) \
-    ROW("add.sat.s32 D, A, B", "www", 0, W(clamp((int64_t)SW(a) + SW(b), INT32_MIN, INT32_MAX))) ROW("sub.sat.s32 D, A, B", "www", 0, W(clamp((int64_t)SW(a) - SW(b), INT32_MIN, INT32_MAX))) \
-    ROW("add.u16x2 D, A, B", "www", 0, PAIR(a + b, (W(a) >> 16) + (W(b) >> 16))) ROW("sub.s16 D, A, B", "hhh", 0, H(a - b)) ROW("sub.u32 D, A, B", "www", 0, W(a - b)) ROW("sub.s64 D, A, B", "lll", 0, a - b) \
     ROW("add.s32 D, A, 77", "ww", 0, W(a + 77)) ROW("add.s64 D, A, -5", "ll", 0, a - 5) \
-    ROW("mul.lo.u16 D, A, B", "hhh", 0, H((uint32_t)H(a) * H(b))) ROW("mul.lo.s32 D, A, B", "www", 0, W(a) * W(b)) ROW("mul.lo.u64 D, A, B", "lll", 0, a * b) \
-    ROW("mul.hi.u16 D, A, B", "hhh", 0, (uint32_t)H(a) * H(b) >> 16) ROW("mul.hi.s16 D, A, B", "hhh", 0, H((int32_t)SH(a) * SH(b) >> 16)) \
-    ROW("mul.hi.u32 D, A, B", "www", 0, (uint64_t)W(a) * W(b) >> 32) ROW("mul.hi.s32 D, A, B", "www", 0, W((int64_t)SW(a) * SW(b) >> 32)) \
-    ROW("mul.hi.u64 D, A, B", "lll", 0, mul_hi(a, b)) ROW("mul.hi.s64 D, A, B", "lll", 0, mul_hi_signed(a, b)) \
-    ROW("mul.wide.u16 D, A, B", "whh", 0, W(H(a)) * H(b)) ROW("mul.wide.s16 D, A, B", "whh", 0, W((int32_t)SH(a) * SH(b))) \
-    ROW("mul.wide.u32 D, A, B", "lww", 0, (uint64_t)W(a) * W(b)) ROW("mul.wide.s32 D, A, B", "lww", 0, (int64_t)SW(a) * SW(b)) \
-    ROW("mul24.lo.u32 D, A, B", "www", 0, W((a & 0xffffff) * (b & 0xffffff))) ROW("mul24.hi.s32 D, A, B", "www", 0, W((int64_t)(SW(a << 8) >> 8) * (SW(b << 8) >> 8) >> 16)) \
-    ROW("mul24.lo.s32 D, A, B", "www", 0, W((int64_t)(SW(a << 8) >> 8) * (SW(b << 8) >> 8))) ROW("mul24.hi.u32 D, A, B", "www", 0, W((a & 0xffffff) * (b & 0xffffff) >> 16)) \
-    ROW("mad.lo.u16 D, A, B, C", "hhhh", 0, H((uint32_t)H(a) * H(b) + c)) ROW("mad.lo.s32 D, A, B, C", "wwww", 0, W(a * b + c)) ROW("mad.lo.u64 D, A, B, C", "llll", 0, a * b + c) \
-    ROW("mad.hi.u32 D, A, B, C", "wwww", 0, W(((uint64_t)W(a) * W(b) >> 32) + c)) ROW("mad.hi.sat.s32 D, A, B, C", "wwww", 0, W(clamp(((int64_t)SW(a) * SW(b) >> 32) + SW(c), INT32_MIN, INT32_MAX))) \
-    ROW("mad.hi.s64 D, A, B, C", "llll", 0, mul_hi_signed(a, b) + c) ROW("mad.wide.u32 D, A, B, C", "lwwl", 0, (uint64_t)W(a) * W(b) + c) ROW("mad.wide.s16 D, A, B, C", "whhw", 0, W((int32_t)SH(a) * SH(b) + SW(c) * 1L)) \
-    ROW("mad24.lo.u32 D, A, B, C", "wwww", 0, W((a & 0xffffff) * (b & 0xffffff) + c)) ROW("mad24.hi.sat.s32 D, A, B, C", "wwww", 0, W(clamp(((int64_t)(SW(a << 8) >> 8) * (SW(b << 8) >> 8) >> 16) + SW(c), INT32_MIN, INT32_MAX))) \
-    ROW("sad.u32 D, A, B, C", "wwww", 0, W((W(a) < W(b) ? b - a : a - b) + c)) ROW("sad.s16 D, A, B, C", "hhhh", 0, H((SH(a) < SH(b) ? b - a : a - b) + c)) ROW("sad.s64 D, A, B, C", "llll", 0, (SL(a) < SL(b) ? b - a : a - b) + c) \
-    ROW("div.u16 D, A, B", "hhh", 0, H(b) ? H(a) / H(b) : 0xffff) ROW("div.s16 D, A, B", "hhh", 0, H(divide(SH(a), SH(b), 0xffff))) ROW("div.u32 D, A, B", "www", 0, W(b) ? W(a) / W(b) : UINT32_MAX) \
-    ROW("div.s32 D, A, B", "www", 0, W(divide(SW(a), SW(b), UINT32_MAX))) ROW("div.u64 D, A, B", "lll", 0, b ? a / b : UINT64_MAX) ROW("div.s64 D, A, B", "lll", 0, divide(SL(a), SL(b), UINT64_MAX)) \
-    ROW("rem.u32 D, A, B", "www", 0, W(b) ? W(a) % W(b) : W(a)) ROW("rem.s32 D, A, B", "www", 0, W(remain(SW(a), SW(b)))) ROW("rem.u64 D, A, B", "lll", 0, b ? a % b : a) ROW("rem.s64 D, A, B", "lll", 0, remain(SL(a), SL(b))) ROW("rem.s16 D, A, B", "hhh", 0, H(remain(SH(a), SH(b)))) \
-    ROW("abs.s16 D, A", "hh", 0, H(SH(a) < 0 ? -a : a)) ROW("abs.s32 D, A", "ww", 0, W(SW(a) < 0 ? -a : a)) ROW("abs.s64 D, A", "ll", 0, SL(a) < 0 ? -a : a) ROW("neg.s32 D, A", "ww", 0, W(-a)) ROW("neg.s64 D, A", "ll", 0, -a) ROW("neg.s16 D, A", "hh", 0, H(-a)) \
-    ROW("min.u16 D, A, B", "hhh", 0, MIN(H(a), H(b))) ROW("min.s32 D, A, B", "www", 0, W(MIN(SW(a), SW(b)))) ROW("max.s64 D, A, B", "lll", 0, MAX(SL(a), SL(b))) ROW("max.u32 D, A, B", "www", 0, MAX(W(a), W(b))) ROW("min.u64 D, A, B", "lll", 0, MIN(a, b)) ROW("max.s16 D, A, B", "hhh", 0, H(MAX(SH(a), SH(b)))) \
-    ROW("max.relu.s32 D, A, B", "www", 0, W(MAX(MAX(SW(a), SW(b)), 0))) ROW("min.relu.s16x2 D, A, B", "www", 0, PAIR(MAX(MIN(SH(a), SH(b)), 0), MAX(MIN(SH(a >> 16), SH(b >> 16)), 0))) ROW("max.u16x2 D, A, B", "www", 0, PAIR(MAX(H(a), H(b)), MAX(H(a >> 16), H(b >> 16)))) \
     ROW("{ .reg .u32 t; add.cc.u32 t, A, B; addc.u32 D, C, 0; }", "wwww", 0, W(c + (((a & UINT32_MAX) + (b & UINT32_MAX)) >> 32))) ROW("{ .reg .u32 t; sub.cc.u32 t, A, B; subc.u32 D, C, 1; }", "wwww", 0, W(c - 1 - (W(a) < W(b)))) \
     ROW("{ .reg .u64 t; add.cc.u64 t, A, B; addc.u64 D, C, A; }", "llll", 0, c + a + (a + b < a)) ROW("{ .reg .u32 t; mad.lo.cc.u32 t, A, B, C; madc.hi.u32 D, A, B, 0; }", "wwww", 0, ((uint64_t)W(a) * W(b) + W(c)) >> 32) \
-    ROW("{ .reg .u32 t; add.cc.u32 t, A, B; addc.cc.u32 t, C, B; addc.u32 D, 0, 0; }", "wwww", 0, ((uint64_t)W(c) + W(b) + (((uint64_t)W(a) + W(b)) >> 32)) >> 32)
+    ROW("{ .reg .u32 t; add.cc.u32 t, A, B; addc.cc.u32 t, C, B; addc.u32 D, 0, 0; }", "wwww", 0, ((uint64_t)W(c) + W(b) + (((uint64_t)W(a) + W(b)) >> 32)) >> 32) \
+    ROW("{ .reg .s32 t; add.cc.s32 t, A, B; addc.s32 D, C, 0; }", "wwww", 0, W(c + (((uint64_t)W(a) + W(b)) >> 32))) ROW("{ .reg .s64 t; add.cc.s64 t, A, B; addc.s64 D, C, A; }", "llll", 0, c + a + (a + b < a)) \
+    ROW("{ .reg .s64 t; sub.cc.s64 t, A, B; subc.s64 D, C, A; }", "llll", 0, c - a - (a < b)) ROW("{ .reg .u64 t; sub.cc.u64 t, A, B; subc.u64 D, C, A; }", "llll", 0, c - a - (a < b)) \
+    ROW("{ .reg .s32 t; sub.cc.s32 t, A, B; subc.cc.s32 t, C, B; subc.s32 D, C, 1; }", "wwww", 0, W(c - 1 - ((uint64_t)W(c) < (uint64_t)W(b) + (W(a) < W(b))))) \
+    ROW("{ .reg .s32 t; mad.hi.cc.s32 t, A, B, C; madc.lo.s32 D, A, B, 0; }", "wwww", 0, W(a * b + (((uint64_t)W((int64_t)SW(a) * SW(b) >> 32) + W(c)) >> 32))) \
+    ROW("{ .reg .s32 t; mad.lo.cc.s32 t, A, B, C; madc.lo.cc.s32 t, A, C, B; madc.hi.s32 D, A, B, 0; }", "wwww", 0, W(((int64_t)SW(a) * SW(b) >> 32) + (int64_t)(((uint64_t)W(a * c) + W(b) + (((uint64_t)W(a * b) + W(c)) >> 32)) >> 32))) \
+    ROW("{ .reg .s64 t; mad.lo.cc.s64 t, A, B, C; madc.lo.s64 D, A, C, B; }", "llll", 0, a * c + b + (a * b + c < c)) ROW("{ .reg .u64 t; mad.lo.cc.u64 t, A, B, C; madc.lo.u64 D, A, C, B; }", "llll", 0, a * c + b + (a * b + c < c))
 
 #define LOGIC(ROW) \
     ROW("popc.b32 D, A", "ww", 0, __builtin_popcount(W(a))) ROW("popc.b64 D, A", "wl", 0, __builtin_popcountll(a)) ROW("clz.b32 D, A", "ww", 0, clz(W(a), 32)) ROW("clz.b64 D, A", "wl", 0, clz(a, 64)) \
@@ -160,13 +129,9 @@ static uint64_t remain(int64_t a, int64_t b)
     ROW("bmsk.clamp.b32 D, A, B", "www", 0, W(a) > 31 ? 0 : W(bits(W(b) > 32 ? 32 : W(b)) << W(a))) ROW("bmsk.wrap.b32 D, A, B", "www", 0, W(bits(b & 31) << (a & 31))) \
     ROW("szext.clamp.u32 D, A, B", "www", 0, W(b) >= 32 ? W(a) : W(a) & bits(W(b))) ROW("szext.wrap.s32 D, A, B", "www", 0, (b & 31) == 0 ? 0 : W(SW(W(a) << (32 - (b & 31))) >> (32 - (b & 31)))) \
     ROW("dp4a.u32.u32 D, A, B, C", "wwww", 0, dot(W(a), W(b), W(c), false, false)) ROW("dp4a.s32.u32 D, A, B, C", "wwww", 0, dot(W(a), W(b), W(c), true, false)) ROW("dp4a.s32.s32 D, A, B, C", "wwww", 0, dot(W(a), W(b), W(c), true, true)) \
-    ROW("dp2a.lo.u32.s32 D, A, B, C", "wwww", 0, dot2(W(a), W(b), W(c), false, true, 0)) ROW("dp2a.hi.s32.s32 D, A, B, C", "wwww", 0, dot2(W(a), W(b), W(c), true, true, 2)) \
-    ROW("and.b32 D, A, B", "www", 0, W(a & b)) ROW("or.b64 D, A, B", "lll", 0, a | b) ROW("xor.b16 D, A, B", "hhh", 0, H(a ^ b)) ROW("not.b32 D, A", "ww", 0, W(~a)) ROW("not.b16 D, A", "hh", 0, H(~a)) ROW("cnot.b32 D, A", "ww", 0, W(a) == 0) ROW("cnot.b64 D, A", "ll", 0, a == 0) \
-    ROW("and.pred D, A, B", "ppp", 0, a & b & 1) ROW("or.pred D, A, B", "ppp", 0, (a | b) & 1) ROW("xor.pred D, A, B", "ppp", 0, (a ^ b) & 1) ROW("not.pred D, A", "pp", 0, ~a & 1) ROW("mov.pred D, A", "pp", 0, a & 1) \
-    ROW("lop3.b32 D, A, B, C, 0x1b", "wwww", 0, lop3(W(a), W(b), W(c), 0x1b)) ROW("lop3.b32 D, A, B, C, 0xe8", "wwww", 0, lop3(W(a), W(b), W(c), 0xe8)) ROW("lop3.or.b32 %y0|D, A, B, B, 0x80, C", "pwwp", 0, (lop3(W(a), W(b), W(b), 0x80) != 0) | (c & 1)) \
-    ROW("shl.b16 D, A, B", "hhw", 0, W(b) > 15 ? 0 : H(a << W(b))) ROW("shl.b32 D, A, B", "www", 0, W(b) > 31 ? 0 : W(a) << W(b)) ROW("shl.b64 D, A, B", "llw", 0, W(b) > 63 ? 0 : a << W(b)) \
-    ROW("shr.u16 D, A, B", "hhw", 0, W(b) > 15 ? 0 : H(a) >> W(b)) ROW("shr.s16 D, A, B", "hhw", 0, H(SH(a) >> MIN(W(b), 15))) ROW("shr.u32 D, A, B", "www", 0, W(b) > 31 ? 0 : W(a) >> W(b)) ROW("shr.s32 D, A, B", "www", 0, W(SW(a) >> MIN(W(b), 31))) \
-    ROW("shr.b64 D, A, B", "llw", 0, W(b) > 63 ? 0 : a >> W(b)) ROW("shr.s64 D, A, B", "llw", 0, SL(a) >> MIN(W(b), 63)) ROW("shl.b32 D, A, 5", "ww", 0, W(a << 5)) \
+    ROW("dp2a.lo.u32.s32 D, A, B, C", "wwww", 0, dot2(W(a), W(b), W(c), false, true, 0)) ROW("dp2a.hi.s32.s32 D, A, B, C", "wwww", 0, dot2(W(a), W(b), W(c), true, true, 2)) ROW("dp2a.lo.s32.u32 D, A, B, C", "wwww", 0, dot2(W(a), W(b), W(c), true, false, 0)) \
+    ROW("lop3.b32 D, A, B, C, 0x1b", "wwww", 0, lop3(W(a), W(b), W(c), 0x1b)) ROW("lop3.b32 D, A, B, C, 0xe8", "wwww", 0, lop3(W(a), W(b), W(c), 0xe8)) ROW("lop3.or.b32 %y0|D, A, B, B, 0x80, C", "pwwp", 0, (lop3(W(a), W(b), W(b), 0x80) != 0) | (c & 1)) ROW("lop3.and.b32 %y0|D, A, B, B, 0x80, C", "pwwp", 0, (lop3(W(a), W(b), W(b), 0x80) != 0) & c & 1) \
+    ROW("shl.b32 D, A, 5", "ww", 0, W(a << 5)) \
     ROW("shf.l.wrap.b32 D, A, B, C", "wwww", 0, W(((uint64_t)W(b) << 32 | W(a)) << (c & 31) >> 32)) ROW("shf.r.wrap.b32 D, A, B, C", "wwww", 0, W(((uint64_t)W(b) << 32 | W(a)) >> (c & 31))) \
     ROW("shf.l.clamp.b32 D, A, B, C", "wwww", 0, W(((uint64_t)W(b) << 32 | W(a)) << MIN(W(c), 32) >> 32)) ROW("shf.r.clamp.b32 D, A, B, C", "wwww", 0, W(((uint64_t)W(b) << 32 | W(a)) >> MIN(W(c), 32))) \
     ROW("prmt.b32 D, A, B, C", "wwww", 0, prmt(W(a), W(b), W(c))) ROW("prmt.b32.f4e D, A, B, 1", "www", 0, prmt(W(a), W(b), 0x4321)) ROW("prmt.b32.b4e D, A, B, 3", "www", 0, prmt(W(a), W(b), 0x0123)) ROW("prmt.b32.rc16 D, A, B, C", "wwww", 0, prmt(W(a), W(b), c & 1 ? 0x3232 : 0x1010)) \
@@ -176,14 +141,13 @@ static uint64_t remain(int64_t a, int64_t b)
     ROW("mov.u32 D, %laneid; sub.u32 D, D, %r2; add.u32 D, D, A; and.b32 D, D, 31", "ww", 0, a & 31)
 
 #define COMPARISONS(ROW) \
-    ROW("setp.eq.b32 D, A, B", "pww", 0, W(a) == W(b)) ROW("setp.ne.b64 D, A, B", "pll", 0, a != b) ROW("setp.lt.s16 D, A, B", "phh", 0, SH(a) < SH(b)) ROW("setp.le.s32 D, A, B", "pww", 0, SW(a) <= SW(b)) ROW("setp.gt.s64 D, A, B", "pll", 0, SL(a) > SL(b)) \
-    ROW("setp.ge.u16 D, A, B", "phh", 0, H(a) >= H(b)) ROW("setp.lo.u32 D, A, B", "pww", 0, W(a) < W(b)) ROW("setp.ls.u64 D, A, B", "pll", 0, a <= b) ROW("setp.hi.u32 D, A, B", "pww", 0, W(a) > W(b)) ROW("setp.hs.u32 D, A, B", "pww", 0, W(a) >= W(b)) ROW("setp.lt.u64 D, A, 100", "pl", 0, a < 100) \
-    ROW("setp.lt.and.s32 D, A, B, C", "pwwp", 0, SW(a) < SW(b) && (c & 1)) ROW("setp.eq.or.u32 D, A, B, !C", "pwwp", 0, W(a) == W(b) || !(c & 1)) ROW("setp.gt.xor.s32 D|%p8, A, B, C", "pwwp", 0, (SW(a) > SW(b)) ^ (c & 1)) ROW("setp.gt.and.s32 %p8|D, A, B, C", "pwwp", 0, !(SW(a) > SW(b)) && (c & 1)) \
-    ROW("set.lt.u32.s32 D, A, B", "www", 0, SW(a) < SW(b) ? UINT32_MAX : 0) ROW("set.ge.f32.u64 D, A, B", "wll", 0, a >= b ? 0x3f800000 : 0) ROW("set.ne.and.s32.b16 D, A, B, C", "whhp", 0, H(a) != H(b) && (c & 1) ? UINT32_MAX : 0) \
-    ROW("selp.b32 D, A, B, C", "wwwp", 0, c & 1 ? W(a) : W(b)) ROW("selp.s64 D, A, B, C", "lllp", 0, c & 1 ? a : b) ROW("selp.u16 D, A, 9, C", "hhhp", 0, c & 1 ? H(a) : 9) ROW("slct.u32.s32 D, A, B, C", "wwww", 0, SW(c) >= 0 ? W(a) : W(b)) ROW("slct.b64.f32 D, A, B, C", "lllf", 0, F(c) >= 0 ? a : b) \
+    ROW("setp.lt.u64 D, A, 100", "pl", 0, a < 100) \
+    ROW("setp.eq.or.u32 D, A, B, !C", "pwwp", 0, W(a) == W(b) || !(c & 1)) \
+    ROW("selp.u16 D, A, 9, C", "hhhp", 0, c & 1 ? H(a) : 9) \
     ROW("cvt.u8.u32 D, A", "ww", 0, (uint8_t)a) ROW("cvt.s8.s32 D, A", "ww", 0, W((int8_t)a)) ROW("cvt.u16.u32 D, A", "hw", 0, H(a)) ROW("cvt.s32.s16 D, A", "wh", 0, W(SH(a))) ROW("cvt.s64.s32 D, A", "lw", 0, SW(a)) ROW("cvt.u64.u32 D, A", "lw", 0, W(a)) ROW("cvt.u32.u64 D, A", "wl", 0, W(a)) \
     ROW("cvt.s32.s8 D, A", "ww", 0, W((int8_t)a)) ROW("cvt.u64.u8 D, A", "lh", 0, (uint8_t)a) ROW("cvt.s16.s8 D, A", "hh", 0, H((int8_t)a)) ROW("cvt.s64.s16 D, A", "lh", 0, SH(a)) ROW("cvt.u16.u64 D, A", "hl", 0, H(a)) \
     ROW("cvt.sat.s8.s32 D, A", "ww", 0, W(clamp(SW(a), -128, 127))) ROW("cvt.sat.u8.s32 D, A", "ww", 0, clamp(SW(a), 0, 255)) ROW("cvt.sat.u16.u64 D, A", "hl", 0, a > 65535 ? 65535 : a) ROW("cvt.sat.s32.u32 D, A", "ww", 0, W(a) > INT32_MAX ? INT32_MAX : W(a)) ROW("cvt.sat.u32.s64 D, A", "wl", 0, clamp(SL(a), 0, UINT32_MAX)) ROW("cvt.sat.s64.u64 D, A", "ll", 0, a > INT64_MAX ? INT64_MAX : a) ROW("cvt.sat.u64.s16 D, A", "lh", 0, SH(a) < 0 ? 0 : SH(a)) \
+    ROW("cvt.pack.sat.u16.s32 D, A, B", "www", 0, PAIR(clamp(SW(b), 0, 65535), clamp(SW(a), 0, 65535))) ROW("cvt.pack.sat.s8.s32.b32 D, A, B, C", "wwww", 0, W(c) << 16 | (W(clamp(SW(a), -128, 127)) & 255) << 8 | (W(clamp(SW(b), -128, 127)) & 255)) \
     ROW("cvt.pack.sat.s16.s32 D, A, B", "www", 0, PAIR(clamp(SW(b), -32768, 32767), clamp(SW(a), -32768, 32767))) ROW("cvt.pack.sat.u8.s32.b32 D, A, B, C", "wwww", 0, W(c) << 16 | W(clamp(SW(a), 0, 255)) << 8 | W(clamp(SW(b), 0, 255)))
 
 ROWS(arithmetic_equals_c, ARITHMETIC)

@@ -30,7 +30,9 @@ static const form_t forms[] = {
     {16, 16, S32, S8, U8, true},      {16, 32, S32, S8, S8, false},     {16, 32, S32, U8, U8, true},
     {16, 32, S32, S8, U8, false},     {16, 32, F32, E4M3, E4M3, false}, {16, 32, F32, E5M2, E4M3, false},
     {16, 32, F16, E4M3, E5M2, false}, {16, 32, F16, E5M2, E5M2, false}, {16, 16, F32, E4M3, E5M2, false},
-    {16, 16, F16, E5M2, E4M3, false}};
+    {16, 16, F16, E5M2, E4M3, false}, {8, 16, S32, S8, U8, false},      {16, 16, S32, S8, S8, false},
+    {16, 32, F32, E4M3, E5M2, false}, {16, 32, F16, E4M3, E4M3, false}, {16, 16, F32, E5M2, E4M3, false},
+    {16, 16, F32, E4M3, E4M3, false}, {16, 16, F16, E4M3, E4M3, false}, {16, 16, F16, E4M3, E5M2, false}};
 enum { FORMS = sizeof forms / sizeof *forms, N = 8, ROUNDS = 40, A = 0, B = 64, C = 96, LANE_BYTES = 128 };
 
 static uint8_t from[32][LANE_BYTES], to[32][32];

@@ -27,21 +27,27 @@ static const char module[] = PTX_HEAD
     /* odd lanes arrive, even ones wait for them */
     KERNEL("lanes", INIT("32") "and.b32 %r4, %r0, 1; setp.eq.u32 %p1, %r4, 0; @%p1 bra wait; mbarrier.arrive.shared.b64 %a3, [bar]; mov.u32 %r9, 5; bra met;\n"
         "wait: mbarrier.try_wait.parity.shared.b64 %p2, [bar], 0; @!%p2 bra wait; mov.u32 %r9, 6; met:")
-    /* the words of a barrier, in one thread: r9 of thread k is the k-th number */
-    KERNEL("counts", INIT("5") "@%p0 bra end; add.u64 %a4, %a0, 0;\n"
-        "mbarrier.arrive.noComplete.shared.b64 %a3, [bar], 2; mbarrier.pending_count.b64 %r10, %a3; st.global.u32 [%a4+256], %r10;\n"     /* 5 */
-        "mbarrier.arrive.shared.b64 %a3, [bar]; mbarrier.pending_count.b64 %r10, %a3; st.global.u32 [%a4+260], %r10;\n"                   /* 3 */
-        "mbarrier.arrive_drop.shared.b64 %a3, [bar]; mbarrier.pending_count.b64 %r10, %a3; st.global.u32 [%a4+264], %r10;\n"              /* 2 */
-        "mbarrier.test_wait.shared.b64 %p1, [bar], %a3; selp.u32 %r10, 1, 0, %p1; st.global.u32 [%a4+268], %r10;\n"                       /* 0 */
-        "mbarrier.arrive.shared.b64 %a9, [bar]; mbarrier.test_wait.shared.b64 %p1, [bar], %a3; selp.u32 %r10, 1, 0, %p1; st.global.u32 [%a4+272], %r10;\n" /* 1 */
-        "mbarrier.arrive_drop.noComplete.shared.b64 %a3, [bar], 2; mbarrier.pending_count.b64 %r10, %a3; st.global.u32 [%a4+276], %r10;\n"/* 4 */
-        "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [bar], 96; mbarrier.arrive.shared.b64 _, [bar], 2;\n"
-        "mbarrier.test_wait.parity.shared.b64 %p1, [bar], 1; selp.u32 %r10, 1, 0, %p1; st.global.u32 [%a4+280], %r10;\n"                  /* 0 */
-        "mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [bar], 96;\n"
-        "mbarrier.test_wait.parity.shared.b64 %p1, [bar], 1; selp.u32 %r10, 1, 0, %p1; st.global.u32 [%a4+284], %r10;\n"                  /* 1 */
-        "mbarrier.arrive_drop.expect_tx.shared.b64 %a3, [bar], 32; mbarrier.pending_count.b64 %r10, %a3; st.global.u32 [%a4+288], %r10;\n"/* 2 */
-        "mbarrier.complete_tx.shared.b64 [bar], 32; mbarrier.arrive.shared.b64 %a3, [bar]; mbarrier.arrive.shared.b64 %a3, [bar]; mbarrier.pending_count.b64 %r10, %a3; st.global.u32 [%a4+292], %r10;\n" /* 1 */
-        "mbarrier.inval.shared.b64 [bar]; end:")
+    /* the words of a barrier, in one thread: the k-th number is behind those of all threads. By each space, bytes by theirs. */
+#define COUNTS(name, space, at, bytes)                                                                                                                                              \
+    KERNEL(name, "@!%p0 mbarrier.init" space ".b64 " at ", 5; bar.sync 0; @%p0 bra end; add.u64 %a4, %a0, 0;\n"                                                                     \
+        "mbarrier.arrive.noComplete" space ".b64 %a3, " at ", 2; mbarrier.pending_count.b64 %r10, %a3; st.global.u32 [%a4+256], %r10;\n"                /* 5 */                     \
+        "mbarrier.arrive" space ".b64 %a3, " at "; mbarrier.pending_count.b64 %r10, %a3; st.global.u32 [%a4+260], %r10;\n"                              /* 3 */                     \
+        "mbarrier.arrive_drop" space ".b64 %a3, " at "; mbarrier.pending_count.b64 %r10, %a3; st.global.u32 [%a4+264], %r10;\n"                         /* 2 */                     \
+        "mbarrier.test_wait" space ".b64 %p1, " at ", %a3; selp.u32 %r10, 1, 0, %p1; st.global.u32 [%a4+268], %r10;\n"                                  /* 0 */                     \
+        "mbarrier.arrive" space ".b64 %a9, " at "; mbarrier.test_wait" space ".b64 %p1, " at ", %a3; selp.u32 %r10, 1, 0, %p1; st.global.u32 [%a4+272], %r10;\n" /* 1 */            \
+        "mbarrier.try_wait" space ".b64 %p1, " at ", %a3; selp.u32 %r10, 1, 0, %p1; st.global.u32 [%a4+276], %r10;\n"                                   /* 1 */                     \
+        "mbarrier.arrive_drop.noComplete" space ".b64 %a3, " at ", 2; mbarrier.pending_count.b64 %r10, %a3; st.global.u32 [%a4+280], %r10;\n"           /* 4 */                     \
+        "mbarrier.expect_tx.relaxed.cta" bytes ".b64 " at ", 96; mbarrier.arrive" space ".b64 %a9, " at ", 2;\n"                                                                    \
+        "mbarrier.test_wait.parity" space ".b64 %p1, " at ", 1; selp.u32 %r10, 1, 0, %p1; st.global.u32 [%a4+284], %r10;\n"                             /* 0 */                     \
+        "mbarrier.complete_tx.relaxed.cta" bytes ".b64 " at ", 96;\n"                                                                                                               \
+        "mbarrier.test_wait.parity" space ".b64 %p1, " at ", 1; selp.u32 %r10, 1, 0, %p1; st.global.u32 [%a4+288], %r10;\n"                             /* 1 */                     \
+        "mbarrier.try_wait.parity" space ".b64 %p1, " at ", 1; selp.u32 %r10, 1, 0, %p1; st.global.u32 [%a4+292], %r10;\n"                              /* 1 */                     \
+        "mbarrier.arrive_drop.expect_tx" space ".b64 %a3, " at ", 32; mbarrier.pending_count.b64 %r10, %a3; st.global.u32 [%a4+296], %r10;\n"           /* 2 */                     \
+        "mbarrier.complete_tx" bytes ".b64 " at ", 32; mbarrier.arrive" space ".b64 %a3, " at "; mbarrier.arrive.expect_tx" space ".b64 %a3, " at ", 16; mbarrier.pending_count.b64 %r10, %a3; st.global.u32 [%a4+300], %r10;\n" /* 1 */ \
+        "mbarrier.test_wait" space ".b64 %p1, " at ", %a3; selp.u32 %r10, 1, 0, %p1; st.global.u32 [%a4+304], %r10; mbarrier.complete_tx" bytes ".b64 " at ", 16;\n" /* 0 */         \
+        "mbarrier.test_wait" space ".b64 %p1, " at ", %a3; selp.u32 %r10, 1, 0, %p1; st.global.u32 [%a4+308], %r10; mbarrier.inval" space ".b64 " at "; end:") /* 1 */
+    COUNTS("counts", ".shared", "[bar]", ".shared") COUNTS("counts_cta", ".shared::cta", "[%r2]", ".shared::cta")
+    COUNTS("counts_cluster", ".shared::cta", "[%r2]", ".shared::cluster") COUNTS("counts_generic", "", "[%a8]", "")
     /* a copy in, one inside, one out */
     KERNEL("copies", INIT("1") "@%p0 bra wait; mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 256;\n"
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [tile], [%a5], 128, [bar]; add.u64 %a9, %a5, 128;\n"
@@ -54,9 +60,16 @@ static const char module[] = PTX_HEAD
     /* a wait is missing: what was there before is read */
     KERNEL("early", "st.shared.u32 [%r3], 7;" INIT("1") "@%p0 bra go; mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 256;\n"
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [tile], [%a5], 256, [bar]; go: bar.sync 0; ld.shared.u32 %r9, [%r3];")
-    KERNEL("own_copies", INIT("64") "cp.async.ca.shared.global [%r3], [%a6], 4; cp.async.mbarrier.arrive.noinc.shared.b64 [bar];\n"
-        "wait: mbarrier.try_wait.parity.shared.b64 %p2, [bar], 0; @!%p2 bra wait; sub.u32 %r4, 63, %r0; mad.lo.u32 %r4, %r4, 4, %r1; ld.shared.u32 %r9, [%r4];\n"
-        "cp.async.mbarrier.arrive.shared.b64 [bar]; mbarrier.test_wait.parity.shared.b64 %p2, [bar], 0; @%p2 add.u32 %r9, %r9, 1000;")
+#define OWN_COPIES(name, space, at) KERNEL(name, INIT("64") "cp.async.ca.shared.global [%r3], [%a6], 4; cp.async.mbarrier.arrive.noinc" space ".b64 " at ";\n" \
+        "wait: mbarrier.try_wait.parity.shared.b64 %p2, [bar], 0; @!%p2 bra wait; sub.u32 %r4, 63, %r0; mad.lo.u32 %r4, %r4, 4, %r1; ld.shared.u32 %r9, [%r4];\n" \
+        "cp.async.mbarrier.arrive" space ".b64 " at "; mbarrier.test_wait.parity.shared.b64 %p2, [bar], 0; @%p2 add.u32 %r9, %r9, 1000;")
+    OWN_COPIES("own_copies", ".shared", "[bar]") OWN_COPIES("own_copies_cta", ".shared::cta", "[%r2]") OWN_COPIES("own_copies_generic", "", "[%a8]")
+    /* 16 bytes by each of 16 threads: r9 = their sum; of 8 of them with a size, of none but by thread 0 where a predicate says to ignore them */
+#define ASYNC(name, space, more) KERNEL(name, "setp.ge.u32 %p3, %r0, 16; @%p3 bra end; mad.lo.u32 %r5, %r0, 16, %r1; mad.wide.u32 %a9, %r0, 16, %a5; mov.u32 %r7, 8;\n" \
+        "st.shared.v4.u32 [%r5], {%r7, %r7, %r7, %r7}; cp.async.ca" space ".global [%r5], [%a9], 16" more "; cp.async.wait_all; ld.shared.v4.u32 {%r10, %r11, %r12, %r13}, [%r5];\n" \
+        "add.u32 %r9, %r10, %r11; add.u32 %r9, %r9, %r12; add.u32 %r9, %r9, %r13; end:")
+    ASYNC("async", ".shared", "") ASYNC("async_cta", ".shared::cta", "") ASYNC("size", ".shared", ", %r7") ASYNC("size_cta", ".shared::cta", ", %r7")
+    ASYNC("ignore", ".shared", ", %p0") ASYNC("ignore_cta", ".shared::cta", ", %p0")
     KERNEL("small", "setmaxnreg.inc.sync.aligned.u32 64; griddepcontrol.wait; griddepcontrol.launch_dependents; fence.proxy.async; fence.proxy.alias;\n"
         "elect.sync %r4|%p1, 0xffffffff; mov.u32 %r5, %laneid; setp.eq.u32 %p2, %r4, %r5; selp.u32 %r9, 1, 0, %p1; @%p2 add.u32 %r9, %r9, 2;\n"
         "mov.u32 %r6, %cluster_nctarank; mad.lo.u32 %r9, %r6, 10, %r9; mov.u32 %r6, %cluster_ctarank; add.u32 %r9, %r9, %r6; mov.u32 %r6, %nclusterid.x; mad.lo.u32 %r9, %r6, 100, %r9; mov.u32 %r6, %cluster_nctaid.y; mad.lo.u32 %r9, %r6, 1000, %r9;")
@@ -102,12 +115,15 @@ static void phases_follow_one_another(void **state)
 
 static void arrivals_and_bytes_are_counted(void **state)
 {
-    static const uint32_t want[] = {5, 3, 2, 0, 1, 4, 0, 1, 2, 1};
+    static const uint32_t want[] = {5, 3, 2, 0, 1, 1, 4, 0, 1, 1, 2, 1, 0, 1};
+    static const char *const kernels[] = {"counts", "counts_cta", "counts_cluster", "counts_generic"};
     (void)state;
-    run("counts", NULL);
-    for (uint32_t i = 0; i < sizeof want / sizeof *want; i++)
-        if (to[THREADS + i] != want[i])
-            fail_msg("number %u is %u instead of %u", i, to[THREADS + i], want[i]);
+    for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++) {
+        run(kernels[k], NULL);
+        for (uint32_t i = 0; i < sizeof want / sizeof *want; i++)
+            if (to[THREADS + i] != want[i])
+                fail_msg("%s: number %u is %u instead of %u", kernels[k], i, to[THREADS + i], want[i]);
+    }
 }
 
 static void copies_arrive_when_they_are_waited_for(void **state)
@@ -119,9 +135,27 @@ static void copies_arrive_when_they_are_waited_for(void **state)
     run("early", NULL);
     for (uint32_t i = 0; i < THREADS; i++)
         assert_int_equal(to[i], 7);
-    run("own_copies", NULL);
-    for (uint32_t i = 0; i < THREADS; i++)
-        assert_int_equal(to[i], 100 + (63 - i) * (63 - i) + 1000);
+    static const char *const own[] = {"own_copies", "own_copies_cta", "own_copies_generic"};
+    for (size_t k = 0; k < sizeof own / sizeof *own; k++) {
+        run(own[k], NULL);
+        for (uint32_t i = 0; i < THREADS; i++)
+            assert_int_equal(to[i], 100 + (63 - i) * (63 - i) + 1000);
+    }
+}
+
+static void copies_take_what_they_are_told(void **state)
+{
+    static const char *const kernels[] = {"async", "async_cta", "size", "size_cta", "ignore", "ignore_cta"};
+    (void)state;
+    for (uint32_t k = 0; k < sizeof kernels / sizeof *kernels; k++) {
+        run(kernels[k], NULL);
+        for (uint32_t i = 0; i < THREADS; i++) {
+            uint32_t sum = 0;
+            for (uint32_t word = 0; word < (k / 2 == 1 ? 2u : 4u) && i < 16 && (k / 2 != 2 || i == 0); word++)
+                sum += from[4 * i + word];
+            assert_int_equal(to[i], sum);
+        }
+    }
 }
 
 static void a_block_is_a_cluster(void **state)
@@ -157,9 +191,11 @@ static int build(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(phases_follow_one_another), cmocka_unit_test(arrivals_and_bytes_are_counted),
-        cmocka_unit_test(copies_arrive_when_they_are_waited_for), cmocka_unit_test(a_block_is_a_cluster),
-        cmocka_unit_test(misuse_is_named)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(phases_follow_one_another),
+                                       cmocka_unit_test(arrivals_and_bytes_are_counted),
+                                       cmocka_unit_test(copies_arrive_when_they_are_waited_for),
+                                       cmocka_unit_test(copies_take_what_they_are_told),
+                                       cmocka_unit_test(a_block_is_a_cluster),
+                                       cmocka_unit_test(misuse_is_named)};
     return cmocka_run_group_tests(tests, build, NULL);
 }
