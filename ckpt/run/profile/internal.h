@@ -43,7 +43,7 @@ struct ebb_pass {
     bool timed;                  /* its beginning was marked */
     bool spoiled;                /* it teaches nothing */
     bool strays;                 /* the operation between before and after is a stray */
-    uint32_t operation;          /* its number; EBB_NONE: none */
+    uint64_t step;               /* of those that the tracker follows */
     CUevent mark[EBB_STATES][2]; /* begin and end; made once, they stay from pass to pass */
 };
 
@@ -87,7 +87,6 @@ struct ebb_profile {
     ebb_fact_t *fact;    /* [operations] */
     ebb_reach_t *reach;  /* [accesses] */
     ebb_shape_t *buffer; /* [buffers] */
-    uint64_t *left;      /* [buffers] generation that the last step has left behind; 0: it was freed */
     double step_ns;      /* of the step as it is: when it was recorded */
     double cost_ns, cost_before_ns; /* that all passes have cost beside it; those of earlier kinds */
     double proofs_guessed_ns;       /* of the device for proofs, as was thought */

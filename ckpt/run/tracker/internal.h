@@ -20,6 +20,33 @@ const char *ebb_mangled_type_end(const char *type);
 /* What is behind a lambda's "Ul", as "ffE0_": also how many parameters it has. */
 const char *ebb_mangled_lambda_end(const char *signature, uint32_t *parameters);
 
+/* ---- which operation of the recording, and which buffers (match.c) ---- */
+
+/* The matching of one step after another with a recording, for tracker.c, and for tests; what it shows is in tracker.h. Pure, but for the
+ * numbers that buffers get. */
+
+/* From the beginning of a step. False: no host memory, or an empty recording; nothing is open. */
+bool ebb_match_open(ebb_t *ebb, ebb_recording_t *learned);
+void ebb_match_close(ebb_t *ebb);
+/* From the middle of a step, where these buffers [buffers] are alive. */
+void ebb_match_resume(ebb_t *ebb, ebb_buffer_t *const *buffer, uint32_t cursor);
+/* The next operation is the first one of another step. */
+void ebb_match_begin_step(ebb_t *ebb);
+/* Nothing of the step has come. */
+bool ebb_match_is_fresh(ebb_t *ebb);
+/* The step is over, and this may be the first operation of the next. */
+bool ebb_match_begins(ebb_t *ebb, const ebb_operation_t *operation);
+/* What persists gets its number, if it is where it was recorded. */
+void ebb_match_find_persistent(ebb_t *ebb);
+void ebb_match_forget_numbers(ebb_t *ebb);
+
+/* What the operation is; then one of the others. */
+void ebb_match_operation(ebb_t *ebb, const ebb_operation_t *operation);
+void ebb_match_issued(ebb_t *ebb, const ebb_operation_t *operation);
+void ebb_match_not_issued(ebb_t *ebb, const ebb_operation_t *operation);
+void ebb_match_allocated(ebb_t *ebb, const ebb_buffer_t *buffer);
+void ebb_match_freed(ebb_t *ebb, ebb_buffer_t *buffer);
+
 /* ---- parts of the step finder ---- */
 
 /* The parts of the step finder (tracker.h), for step*.c only: the past of a stream, comparing it with a signature,
