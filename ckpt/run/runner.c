@@ -149,7 +149,7 @@ static void follow(ebb_device_t *dev, const ebb_variant_t *k)
     if (ebb_learn_recording(dev->ebb))
         ebb_tracker_boundary(dev, ebb_learn_recording(dev->ebb));
     else if (runner->driving)
-        ebb_tracker_pause(dev);
+        ebb_tracker_end(dev);
     else
         ebb_tracker_boundary(
             dev, !k || (k->phase == EBB_PHASE_REACTIVE && !k->learned) ? NULL : recorded(dev->ebb, k));

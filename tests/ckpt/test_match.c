@@ -187,7 +187,7 @@ static uint32_t issue(unsigned function, ebb_buffer_t *const *buffer, unsigned c
                                 .access_count = count};
     ebb_match_operation(&process, &op);
     const ebb_tracked_t seen = *process.run->tracked;
-    ebb_match_issued(&process, &op);
+    ebb_match_done(&process, &op, true);
     return seen.match == EBB_MATCH_EXACT ? seen.at : EBB_NONE;
 }
 

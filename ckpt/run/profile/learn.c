@@ -292,8 +292,7 @@ ebb_learned_t ebb_learn_end(ebb_device_t *dev)
     if (l->recorded.trace) {
         const char *what = difference(dev, true);
         if (pass->spoiled || what)
-            return lose(dev, l, what,
-                        l->lost_in_a_row); /* it may be the recorded one that is no step */
+            return lose(dev, l, what, l->lost_in_a_row); /* it may be the recorded one that is no step */
         if (l->again < kind->most_again && ebb_match_missing(dev->ebb)) {
             l->again++;
             ebb_learn_abandon(dev);

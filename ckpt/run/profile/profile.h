@@ -31,8 +31,8 @@ typedef struct ebb_recording {
     uint64_t *attributes; /* [operations] of the launch, as ebb_operation_t has them; NULL: none has any */
     uint64_t *generation; /* [buffers] of the buffer that was recorded */
     CUdeviceptr *address; /* [buffers] */
-    uint64_t *left;       /* [buffers] of what the last step that was followed has left behind; 0: it was freed */
-    uint8_t *passed;      /* [operations] recheck.c; NULL: none yet */
+    uint64_t *left;  /* [buffers] of what the last step that was followed has left behind; 0: it was freed */
+    uint8_t *passed; /* [operations] recheck.c; NULL: none yet */
     ebb_stream_t
         *stream; /* the first operation's; trace->operation[i].stream is 0 for all if it is the only one */
     ebb_stream_t *streams[EBB_RECORD_STREAMS]; /* by number */

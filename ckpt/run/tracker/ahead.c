@@ -19,7 +19,7 @@ ebb_next_use_t ebb_tracker_next_use(const ebb_buffer_t *b)
 {
     ebb_t *ebb = b->range->device->ebb;
     ebb_tracked_t *tracked = ebb->run->tracked;
-    if (!b->number)
+    if (!tracked->learned || !b->number)
         return (ebb_next_use_t){.known = false};
     const uint32_t id = b->number - 1, n = trace(tracked)->operation_count;
     uint32_t next = ebb_uses_next(&tracked->uses, id, tracked->cursor),

@@ -51,10 +51,11 @@ void ebb_tracker_end(ebb_device_t *dev)
 void ebb_tracker_boundary(ebb_device_t *dev, ebb_recording_t *learned)
 {
     const ebb_tracked_t *tracked = dev->ebb->run->tracked;
-    const bool other = learned && learned->trace &&
-                       (!ebb_tracker_follows(dev->ebb, learned) || tracked->resumed);
+    const bool other =
+        learned && learned->trace && (!ebb_tracker_follows(dev->ebb, learned) || tracked->resumed);
     if (other && take_up(dev, learned)) {
-        ebb_link(dev); /* takes memory while it measures, and so must not be asked first when memory runs out */
+        ebb_link(
+            dev); /* takes memory while it measures, and so must not be asked first when memory runs out */
         ebb_recipe_begin(dev);
     }
     if (tracked->learned && (other || !ebb_match_is_fresh(dev->ebb)))
@@ -77,23 +78,13 @@ ebb_buffer_t **ebb_tracker_present(ebb_t *ebb, const ebb_recording_t *learned)
     return present;
 }
 
-void ebb_tracker_pause(ebb_device_t *dev)
-{
-    ebb_tracked_t *tracked = dev->ebb->run->tracked;
-    if (!tracked->learned || tracked->paused)
-        return;
-    ebb_recipe_step_ends(dev);
-    ebb_match_forget_numbers(dev->ebb);
-    tracked->known = false;
-    tracked->paused = true;
-}
-
 ebb_status_t ebb_tracker_before(ebb_device_t *dev, const ebb_operation_t *op)
 {
     const ebb_tracked_t *tracked = dev->ebb->run->tracked;
     if (!tracked->learned)
         return 0;
-    if (ebb_match_begins(dev->ebb, op))
+    if (ebb_match_begins(dev->ebb, op) &&
+        !ebb_learn_recording(dev->ebb)) /* there the boundary counts alone */
         begin_step(dev);
     ebb_match_operation(dev->ebb, op);
     return ebb_recipe_before(dev->ebb, op);
@@ -104,23 +95,20 @@ void ebb_tracker_after(ebb_t *ebb, const ebb_operation_t *op, bool issued)
     if (!ebb->run->tracked->learned)
         return;
     ebb_recipe_after(ebb, op, issued);
-    if (issued)
-        ebb_match_issued(ebb, op);
-    else
-        ebb_match_not_issued(ebb, op);
+    ebb_match_done(ebb, op, issued);
 }
 
 void ebb_tracker_allocated(const ebb_buffer_t *b)
 {
     ebb_t *ebb = b->range->device->ebb;
-    if (ebb->run->tracked->learned && !ebb->run->tracked->paused)
+    if (ebb->run->tracked->learned)
         ebb_match_allocated(ebb, b);
 }
 
 void ebb_tracker_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
 {
     ebb_t *ebb = b->range->device->ebb;
-    if (!ebb->run->tracked->learned || ebb->run->tracked->paused)
+    if (!ebb->run->tracked->learned)
         return;
     if (b->number)
         ebb_recipe_freeing(b, stream);

@@ -1,7 +1,7 @@
 /* tracker.h: where the program is in its step, and which of its buffers is which of the recorded ones.
  *
  *   step.c, step_*.c   finds the step in the sequence of operations, and tells step variants apart
- *   tracker.c          follows a recorded step while no plan is driven; match.c: which operation, and which buffers; ahead.c: what comes next
+ *   tracker.c          follows a recorded step while no plan is driven; match.c: which operation; numbers.c: which buffers; ahead.c: what comes next
  *   stale.c         words of arguments that the host has not filled in; layout.c: structures that say which these are
  *   foreign_word.c             what else a word of an argument may be
  */
@@ -252,7 +252,7 @@ uint64_t ebb_stale_count(ebb_t *ebb);
 /* Everything: functions may be others. */
 void ebb_stale_forget(ebb_t *ebb);
 
-/* ---- following a recorded step (tracker.c, match.c) ---- */
+/* ---- following a recorded step (tracker.c, match.c, numbers.c) ---- */
 
 /* Where the program is in a recorded step, while no plan is driven, and which of its buffers is which of the recorded ones. Learning,
  * recipes and residence/ go by this alone.
@@ -287,10 +287,9 @@ typedef struct ebb_tracked {
     ebb_uses_t uses;
     ebb_buffer_t **buffer; /* [buffers] alive, under this number; NULL: none is known */
     bool known;            /* the cursor is right */
-    bool paused,
-        resumed; /* ebb_tracker_pause, since the last boundary; ebb_tracker_resume, until another one begins */
-    uint32_t cursor; /* behind the last operation that was matched; operation_count: the step is over */
-    uint64_t step;   /* counts boundaries */
+    bool resumed;          /* ebb_tracker_resume, until another one begins */
+    uint32_t cursor;       /* behind the last operation that was matched; operation_count: the step is over */
+    uint64_t step;         /* counts boundaries */
     /* The operation under way. */
     uint32_t at; /* its number; EBB_NONE: an extra one */
     ebb_match_t match;
@@ -300,7 +299,8 @@ typedef struct ebb_tracked {
 /* The next operation is the first one of a step like this one, which is borrowed until the next call or ebb_tracker_end.
  * NULL, or without a trace: like the one before, if any. What is dropped is made before another step is followed. */
 void ebb_tracker_boundary(ebb_device_t *dev, ebb_recording_t *learned);
-/* What is dropped is made. Does nothing if nothing is followed. */
+/* What is dropped is made, and buffers have no numbers any more: a plan is driven, which gives them its own. Does nothing if nothing is
+ * followed. */
 void ebb_tracker_end(ebb_device_t *dev);
 bool ebb_tracker_follows(ebb_t *ebb, const ebb_recording_t *learned);
 
@@ -308,9 +308,6 @@ bool ebb_tracker_follows(ebb_t *ebb, const ebb_recording_t *learned);
  * known; the caller's to free. NULL: nothing is known. */
 ebb_buffer_t **ebb_tracker_present(ebb_t *ebb, const ebb_recording_t *learned);
 
-/* What is dropped is made. The cursor is lost, and buffers have no numbers, until the next boundary: the program's
- * operations are not shown to this module for now. */
-void ebb_tracker_pause(ebb_device_t *dev);
 /* The program is in the middle of a step, where a plan has left it (replay.h): followed from here on. */
 struct ebb_orphans;
 void ebb_tracker_resume(ebb_device_t *dev, struct ebb_orphans *left);
@@ -324,7 +321,7 @@ void ebb_tracker_allocated(const ebb_buffer_t *buffer);
 /* One is about to be freed, on the stream; NULL: now. */
 void ebb_tracker_freeing(ebb_buffer_t *buffer, ebb_stream_t *stream);
 
-/* ---- the same, for profiling passes (match.c) ---- */
+/* ---- the same, for profiling passes (match.c, numbers.c) ---- */
 
 /* The one behind an operation on its stream; EBB_NONE: there is none. */
 uint32_t ebb_match_next(ebb_t *ebb, uint32_t operation);
