@@ -79,7 +79,9 @@ void ebb_numbers_turn(match_t *m, bool behind_another);
 /* What was allocated behind the last operation is the next step's. */
 void ebb_numbers_keep_newest(match_t *m);
 
-/* match.c: the step is another one from here on; or something in which steps of one kind may differ, if it does not happen too often. */
+/* match.c: all operations of the recording have come. */
+bool ebb_match_is_over(const match_t *m);
+/* The step is another one from here on; or something in which steps of one kind may differ, if it does not happen too often. */
 void ebb_match_differ(match_t *m, const char *what, uint32_t operation, const char *name);
 void ebb_match_deviate(match_t *m, const char *what, uint32_t operation, const char *name);
 

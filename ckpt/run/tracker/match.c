@@ -74,23 +74,22 @@ static uint32_t recorded_as(const match_t *m, const ebb_operation_t *op, uint32_
     return EBB_NONE;
 }
 
-/* The same launch, most of whose words lead to the same: others are perhaps not filled in (tracker.h). */
+/* Structures of its arguments are perhaps not all filled in (tracker.h). */
+static bool may_be_filled_in_part(const match_t *m, const ebb_operation_t *op, uint32_t index)
+{
+    return op->kind == EBB_KERNEL && op->structures && !ebb_record_other_launch(m->seen.learned, index, op);
+}
+
+/* Most of its words lead to the same. */
 static bool resembles(const match_t *m, const ebb_operation_t *op, uint32_t index)
 {
     uint32_t same = 0;
-    if (index == EBB_NONE || op->kind != EBB_KERNEL || !op->structures ||
-        ebb_record_other_launch(m->seen.learned, index, op))
+    if (index == EBB_NONE ||
+        (!may_be_filled_in_part(m, op, index) && !ebb_record_is_like(m->seen.learned, index, op)))
         return false;
     for (uint32_t k = 0; k < op->access_count; k++)
         same += recorded_as(m, op, k, index) != EBB_NONE;
     return same && 2 * same >= trace_of(m)->operation[index].access_count;
-}
-
-/* Of another size, or on other buffers. */
-static bool is_in_its_place(const match_t *m, const ebb_operation_t *op, uint32_t index)
-{
-    return index != EBB_NONE && (ebb_record_is_like(m->seen.learned, index, op) ||
-                                 (op->structures && !ebb_record_other_launch(m->seen.learned, index, op)));
 }
 
 static uint32_t number_of_stream(const match_t *m, const ebb_stream_t *stream)
@@ -112,7 +111,7 @@ static uint32_t find(match_t *m, const ebb_operation_t *op, uint32_t s)
     if (fits(m, op, candidate, false))
         return candidate;
     m->seen.match = EBB_MATCH_PARTIAL;
-    if (resembles(m, op, at))
+    if (resembles(m, op, at) && may_be_filled_in_part(m, op, at))
         return at;
     uint32_t i = at;
     for (unsigned n = 0; n < LOOK && i != EBB_NONE; n++) {
@@ -122,7 +121,7 @@ static uint32_t find(match_t *m, const ebb_operation_t *op, uint32_t s)
             return EBB_NONE;
         }
     }
-    return is_in_its_place(m, op, at) ? at : EBB_NONE;
+    return fits(m, op, at, true) || resembles(m, op, at) ? at : EBB_NONE;
 }
 
 void ebb_match_operation(ebb_t *ebb, const ebb_operation_t *op)
@@ -160,7 +159,7 @@ static void note_stray(match_t *m, const ebb_operation_t *op, uint32_t at)
 static void note_partial(match_t *m, const ebb_operation_t *op, uint32_t at)
 {
     ebb_numbers_stray(m, op); /* its effects are not known */
-    if (fits(m, op, at, true) || resembles(m, op, at))
+    if (fits(m, op, at, true) || may_be_filled_in_part(m, op, at))
         return;
     ebb_match_deviate(m, "the buffers that an operation touches", at, trace_of(m)->operation[at].name);
     ebb_match_deviate(m, "an operation that is left out", at, trace_of(m)->operation[at].name);
@@ -199,7 +198,7 @@ uint32_t ebb_match_next(ebb_t *ebb, uint32_t operation)
 
 /* ---- begin and end of a step ---- */
 
-static bool is_over(const match_t *m)
+bool ebb_match_is_over(const match_t *m)
 {
     for (uint32_t s = 0; s < EBB_RECORD_STREAMS; s++)
         if (m->cursor[s] != EBB_NONE)
@@ -211,8 +210,8 @@ bool ebb_match_begins(ebb_t *ebb, const ebb_operation_t *op)
 {
     const match_t *m = match_of(ebb);
     const uint32_t s = number_of_stream(m, op->stream);
-    if (!m->seen.known || !is_over(m) || s == m->seen.learned->stream_count || m->first[s] == EBB_NONE ||
-        ebb_record_difference(m->seen.learned, m->first[s], op))
+    if (!m->seen.known || !ebb_match_is_over(m) || s == m->seen.learned->stream_count ||
+        m->first[s] == EBB_NONE || ebb_record_difference(m->seen.learned, m->first[s], op))
         return false;
     const ebb_trace_access_t *a = &trace_of(m)->access[trace_of(m)->operation[m->first[s]].first_access];
     for (uint32_t k = 0; k < op->access_count; k++)

@@ -5,10 +5,10 @@
 
 #include "alloc/device.h"
 
-/* Where allocations and frees are now; without meaning where there are several streams. */
+/* Where allocations and frees are now; where there are several streams it says only whether the step is over. */
 static uint32_t place(const match_t *m)
 {
-    return m->cursor[0] == EBB_NONE ? trace_of(m)->operation_count : m->cursor[0];
+    return ebb_match_is_over(m) ? trace_of(m)->operation_count : m->cursor[0] == EBB_NONE ? 0 : m->cursor[0];
 }
 
 static bool is_single(const match_t *m)
@@ -116,8 +116,10 @@ void ebb_match_allocated(ebb_t *ebb, const ebb_buffer_t *b)
 /* One that the step frees without ever touching it: its number; EBB_NONE: none is known. */
 static uint32_t freed_as(const match_t *m, const ebb_buffer_t *b)
 {
-    if (b->number)
-        return b->number - 1;
+    const uint32_t known = b->number ? b->number - 1 : EBB_NONE;
+    if (known != EBB_NONE &&
+        (ebb_number_is_bound(m, b, known) || trace_of(m)->buffer[known].dies != EBB_NONE))
+        return known;
     for (uint32_t id = was_born(m, b) ? trace_of(m)->buffer_count : 0; id < trace_of(m)->buffer_count; id++) {
         const ebb_trace_buffer_t *t = &trace_of(m)->buffer[id];
         if (t->born == EBB_NONE && t->dies != EBB_NONE && t->bytes == b->bytes &&
@@ -131,6 +133,8 @@ void ebb_match_freed(ebb_t *ebb, ebb_buffer_t *b)
 {
     match_t *m = match_of(ebb);
     const uint32_t id = freed_as(m, b);
+    if (id == EBB_NONE && b->number)
+        ebb_number_take(m, b->number - 1);
     if (id == EBB_NONE)
         return;
     ebb_number_bind(m, b, id);
