@@ -143,8 +143,7 @@ struct ebb_buffer {
     bool peer_used;  /* some of its uses were on streams of other devices */
     ebb_buffer_t *newer, *older; /* all live large buffers, by last use */
     void *residence;             /* ckpt/run/residence; NULL: it never left */
-    uint32_t tag;                /* ckpt/: 1 + its number in the plan; 0: none */
-    uint32_t number;             /* ckpt/: 1 + its number in the step that is followed; 0: none */
+    uint32_t number;             /* ckpt/: 1 + its number in the step that is followed or driven; 0: none */
 };
 
 static inline bool ebb_buffer_is_large(const ebb_buffer_t *b)

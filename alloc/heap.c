@@ -187,7 +187,7 @@ static void begin_life(ebb_buffer_t *b, const ebb_request_t *q)
     b->use_count = 0;
     b->held = b->pinned = 0;
     b->peer_used = false;
-    b->tag = b->number = 0;
+    b->number = 0;
     if (q->stream) /* a range reused at once is in use on this stream until here */
         ebb_buffer_touch(b, ebb_mark_here(q->stream));
     h->live_bytes += b->bytes;

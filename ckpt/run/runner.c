@@ -146,8 +146,10 @@ static ebb_recording_t *recorded(ebb_t *ebb, const ebb_variant_t *k)
 static void follow(ebb_device_t *dev, const ebb_variant_t *k)
 {
     struct ebb_runner *runner = dev->ebb->run->runner;
-    if (runner->driving)
-        ebb_tracker_pause(dev);
+    if (ebb_learn_recording(dev->ebb))
+        ebb_tracker_boundary(dev, ebb_learn_recording(dev->ebb));
+    else if (runner->driving)
+        ebb_tracker_end(dev);
     else
         ebb_tracker_boundary(
             dev, !k || (k->phase == EBB_PHASE_REACTIVE && !k->learned) ? NULL : recorded(dev->ebb, k));
@@ -349,7 +351,10 @@ void ebb_run_allocated(ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
     ebb_device_t *dev = buffer->range->device;
     ebb_shortage_over(dev);
-    if (is_ours(dev) && ebb_learn_running(dev->ebb))
+    if (!is_ours(dev))
+        return;
+    ebb_tracker_allocated(buffer);
+    if (ebb_learn_running(dev->ebb))
         ebb_learn_allocated(buffer, stream);
 }
 

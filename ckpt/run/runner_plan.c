@@ -417,7 +417,7 @@ void ebb_variant_drive(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const 
         ebb_variant_hear(dev, k, present);
         if (k->phase != EBB_PHASE_DRIVE || is_being_made(k))
             return;
-        ebb_tracker_pause(dev);
+        ebb_tracker_end(dev);
         begin_driving_with(dev, k, present, NULL);
     } else if (++k->unknown > MOST_UNKNOWN) {
         ebb_log(EBB_WARN, "which buffers outlive the step as which is never known: ebb stays reactive");

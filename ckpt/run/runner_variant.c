@@ -16,7 +16,7 @@ void ebb_run_leave(ebb_device_t *dev, const char *why)
     _Static_assert(EBB_DRIVES >= EBB_STEP_VARIANTS, "an index for each variant");
     runner->driving = NULL;
     ebb_drive_leave(dev, why);
-    ebb_tracker_pause(dev);
+    ebb_tracker_end(dev);
     for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++) {
         ebb_variant_t *k = &runner->variant[i];
         if (!ebb_drive_refuted(dev->ebb, i))

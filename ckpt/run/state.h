@@ -36,8 +36,6 @@
     X(live_page, 1) /* stats/ */                                                                             \
     X(planned, 1)                                                                                            \
     X(tracked, 1) /* tracker/ */                                                                             \
-    X(tracker, 1)                                                                                            \
-    X(match, 1)                                                                                              \
     X(stale, 1)                                                                                              \
     X(words, 1)
 

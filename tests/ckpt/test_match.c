@@ -11,7 +11,8 @@
 
 #include "alloc/device.h"
 #include "ckpt/run/run.h"
-#include "ckpt/run/tracker/tracker.h"
+#include "ckpt/run/state.h"
+#include "ckpt/run/tracker/internal.h"
 
 enum { MOST_OPERATIONS = 80, MOST_ROLES = 128, OPERANDS = 3, PERSISTENT = 3, PROGRAMS = 200, STEPS = 8 };
 enum { LEAVES = PERSISTENT, ENTERS }; /* roles of the buffer that outlives its next allocation */
@@ -32,7 +33,7 @@ typedef struct program {
     ebb_buffer_t *buffer[MOST_ROLES]; /* alive; NULL: not */
     ebb_buffer_t *late;               /* to be freed sometime; NULL: none */
     ebb_recording_t recording;
-    uint64_t left[MOST_ROLES];
+    bool followed;
 } program_t;
 
 typedef struct accidents {
@@ -116,7 +117,8 @@ static void record(program_t *p)
     r->trace = ebb_trace_new(EBB_CHUNK_BYTES);
     r->function = calloc(p->operations, sizeof *r->function);
     r->generation = calloc(p->roles, sizeof *r->generation);
-    assert_true(r->trace && r->function && r->generation);
+    r->left = calloc(p->roles, sizeof *r->left);
+    assert_true(r->trace && r->function && r->generation && r->left);
     r->stream_count = 1;
     for (unsigned i = 0; i < p->roles; i++) {
         ebb_trace_buffer_t *b = ebb_trace_add_buffer(r->trace);
@@ -127,7 +129,7 @@ static void record(program_t *p)
         if (b->born == EBB_NONE)
             p->buffer[i] = allocate(p, p->role[i].bytes);
         r->generation[i] = p->buffer[i] ? p->buffer[i]->generation : ++p->generations;
-        p->left[i] = b->dies == EBB_NONE ? r->generation[i] : 0;
+        r->left[i] = b->dies == EBB_NONE ? r->generation[i] : 0;
     }
     for (unsigned i = 0; i < p->operations; i++) {
         ebb_trace_operation_t *o = ebb_trace_add_operation(r->trace);
@@ -160,13 +162,14 @@ static program_t *make_program(unsigned seed)
 
 static void delete_program(program_t *p)
 {
-    ebb_match_end(&process);
+    ebb_match_close(&process);
     for (unsigned i = 0; i < p->roles; i++)
         free(p->buffer[i]);
     free(p->late);
     ebb_trace_delete(p->recording.trace);
     free(p->recording.function);
     free(p->recording.generation);
+    free(p->recording.left);
     free(p);
 }
 
@@ -182,16 +185,16 @@ static uint32_t issue(unsigned function, ebb_buffer_t *const *buffer, unsigned c
                                 .grid = {1 + function % 3},
                                 .access = access,
                                 .access_count = count};
-    const uint32_t index = ebb_match_operation(&process, &op);
-    if (index != EBB_NONE)
-        ebb_match_advance(&process, index);
-    return index;
+    ebb_match_operation(&process, &op);
+    const ebb_tracked_t seen = *process.run->tracked;
+    ebb_match_done(&process, &op, true);
+    return seen.match == EBB_MATCH_EXACT ? seen.at : EBB_NONE;
 }
 
 static void free_late(program_t *p)
 {
     if (p->late)
-        ebb_match_freed(p->late);
+        ebb_match_freed(&process, p->late);
     free(p->late);
     p->late = NULL;
 }
@@ -210,7 +213,7 @@ static void change_buffers(program_t *p, unsigned i, const accidents_t *a, outco
         }
         if (p->role[id].born == i) {
             p->buffer[id] = allocate(p, p->role[id].bytes);
-            ebb_match_allocated(p->buffer[id]);
+            ebb_match_allocated(&process, p->buffer[id]);
         }
     }
 }
@@ -239,7 +242,11 @@ static void take_operation(program_t *p, unsigned i, const accidents_t *a, outco
 static outcome_t take_step(program_t *p, const accidents_t *a)
 {
     outcome_t out = {.accidents = p->late != NULL};
-    assert_true(ebb_match_begin(&process, &p->recording, p->left));
+    if (p->followed)
+        ebb_match_begin_step(&process);
+    else
+        assert_true(ebb_match_open(&process, &p->recording));
+    p->followed = true;
     for (unsigned i = 0; i <= p->operations; i++) {
         change_buffers(p, i, a, &out);
         if (i < p->operations)
@@ -247,7 +254,7 @@ static outcome_t take_step(program_t *p, const accidents_t *a)
     }
     out.difference = ebb_match_difference(&process, true);
     if (!out.difference)
-        ebb_match_note_left(&process, p->recording.trace, p->left);
+        ebb_match_note_next(&process);
     p->buffer[ENTERS] = p->buffer[LEAVES];
     p->buffer[LEAVES] = NULL;
     return out;
@@ -350,6 +357,7 @@ static void buffer_that_outlives_its_step_once_leaves_a_good_trace(void **state)
     assert_null(take_step(p, &(accidents_t){.extra = 0}).difference);
     p->role[id].dies = EBB_NONE;
     assert_null(take_step(p, &(accidents_t){.extra = 0}).difference);
+    ebb_match_freed(&process, p->buffer[ENTERS]);
     free(p->buffer[ENTERS]);
     p->buffer[ENTERS] = p->buffer[id];
     p->buffer[id] = NULL;

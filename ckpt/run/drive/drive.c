@@ -294,7 +294,7 @@ static ebb_status_t join(ebb_t *ebb, uint32_t operation)
 
 static bool is_planned_access(const ebb_trace_access_t *a, const ebb_access_t *x)
 {
-    return x->buffer->tag == a->buffer + 1 && x->offset_bytes == a->offset_bytes &&
+    return x->buffer->number == a->buffer + 1 && x->offset_bytes == a->offset_bytes &&
            x->param_offset == a->param_offset;
 }
 
@@ -377,7 +377,7 @@ static void turn(ebb_t *ebb)
     ebb_rotation_turn(drive->trace, drive->at);
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++)
         if (ebb_trace_rotates(drive->trace, i) && ebb_site_of(ebb, i)->buffer)
-            ebb_site_of(ebb, i)->buffer->tag = i + 1;
+            ebb_site_of(ebb, i)->buffer->number = i + 1;
 }
 
 /* False: the program is not where a step begins. */
@@ -411,7 +411,7 @@ static ebb_buffer_t *place(ebb_t *ebb, uint32_t id, const ebb_request_t *q)
                                                         drive->plan->place[drive->at[id]].small_offset, q);
     if (!b)
         return NULL;
-    b->tag = id + 1;
+    b->number = id + 1;
     b->held++;
     s->buffer = b;
     s->written = s->device = s->on_host = s->given_up = false;
@@ -458,13 +458,13 @@ ebb_buffer_t *ebb_drive_serve(ebb_device_t *dev, const ebb_request_t *q)
 bool ebb_drive_freeing(ebb_buffer_t *b)
 {
     ebb_device_t *dev = b->range->device;
-    if (!ebb_driven(dev->ebb)->active || !b->tag)
+    if (!ebb_driven(dev->ebb)->active || !b->number)
         return false;
-    if (b->tag == EBB_INACTIVE) {
+    if (b->number == EBB_INACTIVE) {
         ebb_drive_leave(dev, "a buffer that outlives steps of another variant was freed");
         return false;
     }
-    uint32_t id = b->tag - 1;
+    uint32_t id = b->number - 1;
     site_t *s = ebb_site_of(dev->ebb, id);
     if (ebb_stays_itself(ebb_driven(dev->ebb)->trace, id)) {
         ebb_drive_leave(dev, "a buffer that outlives the step was freed");
@@ -480,7 +480,7 @@ bool ebb_drive_freeing(ebb_buffer_t *b)
     s->found = false;
     ebb_driven(dev->ebb)->living--;
     b->held--;
-    b->tag = 0;
+    b->number = 0;
     if (found && s->range)
         ebb_residence_forget(b, NULL);
     if (placed)

@@ -178,7 +178,7 @@ void ebb_drive_say_other_buffers(ebb_device_t *dev, const ebb_operation_t *op)
             continue;
         ebb_stale_describe(dev->ebb, x->param_offset, word, sizeof word);
         ebb_log(EBB_DEBUG, "operation %u: not planned: buffer %d at %zu (%s)", drive->cursor,
-                x->buffer->tag == EBB_INACTIVE ? -2 : (int)x->buffer->tag - 1, x->offset_bytes, word);
+                x->buffer->number == EBB_INACTIVE ? -2 : (int)x->buffer->number - 1, x->offset_bytes, word);
     }
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
         const ebb_trace_access_t *a = &drive->trace->access[k];

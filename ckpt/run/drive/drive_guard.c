@@ -44,8 +44,8 @@ ebb_status_t ebb_guard_open_buffers(ebb_t *ebb, const ebb_operation_t *op)
 {
     drive_t *drive = ebb_driven(ebb);
     for (uint32_t i = 0; is_guarded(drive) && i < op->access_count; i++)
-        if (op->access[i].buffer->tag)
-            EBB_TRY(ebb_guard_open(ebb, drive->at[op->access[i].buffer->tag - 1]));
+        if (op->access[i].buffer->number)
+            EBB_TRY(ebb_guard_open(ebb, drive->at[op->access[i].buffer->number - 1]));
     return 0;
 }
 

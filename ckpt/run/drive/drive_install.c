@@ -148,7 +148,7 @@ static void take_over(ebb_t *ebb)
             s->written =
                 s->device || s->on_host; /* else handed over without content, and not touched since */
         }
-        s->buffer->tag = i + 1;
+        s->buffer->number = i + 1;
         drive->living += ebb_trace_rotates(drive->trace, i);
     }
     for (uint32_t i = 0; i < drive->plan->place_count; i++)
@@ -498,7 +498,7 @@ void ebb_site_release(ebb_device_t *dev, site_t *s)
         withdraw(s);
     if (s->buffer) {
         s->buffer->held--;
-        s->buffer->tag = 0;
+        s->buffer->number = 0;
     }
     if (s->host)
         ebb_pinned_free(dev, s->host, s->host_bytes);

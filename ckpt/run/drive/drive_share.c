@@ -196,7 +196,7 @@ static void deactivate(ebb_t *ebb)
         ebb_persistent_t *k = ebb_share_persistent(ebb, i);
         if (!k || !drive->site[i].buffer)
             continue;
-        drive->site[i].buffer->tag = EBB_INACTIVE;
+        drive->site[i].buffer->number = EBB_INACTIVE;
         move_site(&k->site, &drive->site[i]);
         if (k->start == EBB_ON_HOST && k->site.on_host)
             k->site.device = false; /* perhaps it is there still; its chunks are others' between steps */
@@ -215,7 +215,7 @@ static void activate(ebb_t *ebb)
         if (!k)
             continue;
         move_site(s, &k->site);
-        s->buffer->tag = i + 1;
+        s->buffer->number = i + 1;
     }
     drive->cursor = drive->trace->operation_count;
     drive->active = true;
@@ -489,8 +489,8 @@ size_t ebb_share_pinned_bytes(const ebb_buffer_t *b)
     const uint32_t index = find(b);
     if (index == EBB_NONE)
         return 0;
-    const site_t *s =
-        drive->active && b->tag != EBB_INACTIVE ? &drive->site[b->tag - 1] : &share->persistent[index].site;
+    const site_t *s = drive->active && b->number != EBB_INACTIVE ? &drive->site[b->number - 1]
+                                                                 : &share->persistent[index].site;
     return s->host ? s->host_bytes : 0;
 }
 

@@ -117,15 +117,15 @@ static bool is_harmless_to(const ebb_operation_t *op, const ebb_buffer_t *b)
 {
     ebb_t *ebb = b->range->device->ebb;
     drive_t *drive = ebb_driven(ebb);
-    if (!b->tag)
+    if (!b->number)
         return true;
-    if (b->tag == EBB_INACTIVE)
+    if (b->number == EBB_INACTIVE)
         return false;
-    const site_t *s = ebb_site_of(ebb, b->tag - 1);
+    const site_t *s = ebb_site_of(ebb, b->number - 1);
     if (s->range && !s->device)
         return false;
     return !may_write_buffer(op, b) ||
-           ((!drive->source[b->tag - 1] || !needs_sources(ebb)) && !s->on_host && !s->late);
+           ((!drive->source[b->number - 1] || !needs_sources(ebb)) && !s->on_host && !s->late);
 }
 
 /* Fetches that are under way to buffers that it touches: its stream waits for them, and for all others. */
@@ -133,10 +133,10 @@ static ebb_status_t join_fetches(ebb_t *ebb, const ebb_operation_t *op)
 {
     drive_t *drive = ebb_driven(ebb);
     for (uint32_t i = 0; i < op->access_count; i++) {
-        const uint32_t tag = op->access[i].buffer->tag;
-        for (uint32_t a = 0; tag && a < drive->plan->action_count; a++)
+        const uint32_t number = op->access[i].buffer->number;
+        for (uint32_t a = 0; number && a < drive->plan->action_count; a++)
             if (drive->plan->action[a].kind == EBB_FETCH && drive->recorded[a] &&
-                ebb_place_now(ebb, drive->plan->action[a].place) == drive->at[tag - 1])
+                ebb_place_now(ebb, drive->plan->action[a].place) == drive->at[number - 1])
                 EBB_DRIVER(cuStreamWaitEvent, 0, (ebb_stream_handle(op->stream), drive->done[a], 0));
     }
     return ebb_streams_gather(ebb, ebb_drive_stream_number(ebb, op->stream));
@@ -147,9 +147,9 @@ static void note_write(const ebb_buffer_t *b, uint32_t before)
 {
     ebb_t *ebb = b->range->device->ebb;
     drive_t *drive = ebb_driven(ebb);
-    drive->stray[drive->stray_count++] = (ebb_stray_t){before, b->tag - 1};
-    if (ebb_site_of(ebb, b->tag - 1)->range)
-        ebb_site_take(ebb, drive->at[b->tag - 1]);
+    drive->stray[drive->stray_count++] = (ebb_stray_t){before, b->number - 1};
+    if (ebb_site_of(ebb, b->number - 1)->range)
+        ebb_site_take(ebb, drive->at[b->number - 1]);
 }
 
 static bool note_writes(ebb_device_t *dev, const ebb_operation_t *op)
@@ -157,7 +157,7 @@ static bool note_writes(ebb_device_t *dev, const ebb_operation_t *op)
     drive_t *drive = ebb_driven(dev->ebb);
     for (uint32_t i = 0; i < op->access_count; i++) {
         const ebb_buffer_t *b = op->access[i].buffer;
-        if (!b->tag || !may_write(dev, op, &op->access[i]))
+        if (!b->number || !may_write(dev, op, &op->access[i]))
             continue;
         if (drive->stray_count == MOST_WRITES)
             return false;
@@ -223,13 +223,13 @@ bool ebb_unplanned_partial_match(ebb_device_t *dev, const ebb_operation_t *op)
         ebb_buffer_t *b = op->access[i].buffer;
         /* What the plan does not know stays as it is only if nothing moves it. */
         if (!ebb_drive_plans(dev->ebb, &op->access[i]) &&
-            (!b->range->mapped || (!b->tag && b->residence) || !is_harmless_to(op, b)))
+            (!b->range->mapped || (!b->number && b->residence) || !is_harmless_to(op, b)))
             return false;
     }
     if (join_fetches(dev->ebb, op) || ebb_guard_open_buffers(dev->ebb, op))
         return false;
     for (uint32_t i = 0; i < op->access_count; i++)
-        if (!ebb_drive_plans(dev->ebb, &op->access[i]) && op->access[i].buffer->tag &&
+        if (!ebb_drive_plans(dev->ebb, &op->access[i]) && op->access[i].buffer->number &&
             may_write(dev, op, &op->access[i]))
             note_write(op->access[i].buffer, drive->cursor + 1);
     ebb_issued_forget(&drive->issued[drive->cursor]); /* it is never replayed */

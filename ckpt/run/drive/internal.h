@@ -88,7 +88,7 @@ typedef struct ebb_drive_order {
     bool failed; /* no memory to remember an event */
 } ebb_drive_order_t;
 
-/* Buffers of other plans that are installed have this tag. */
+/* Buffers of other plans that are installed have this for a number. */
 #define EBB_INACTIVE UINT32_MAX
 
 /* One plan's, under its index. */

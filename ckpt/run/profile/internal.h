@@ -43,7 +43,7 @@ struct ebb_pass {
     bool timed;                  /* its beginning was marked */
     bool spoiled;                /* it teaches nothing */
     bool strays;                 /* the operation between before and after is a stray */
-    uint32_t operation;          /* its number; EBB_NONE: none */
+    uint64_t step;               /* of those that the tracker follows */
     CUevent mark[EBB_STATES][2]; /* begin and end; made once, they stay from pass to pass */
 };
 
@@ -81,14 +81,13 @@ struct ebb_profile {
     unsigned kind, turn;      /* of the next pass: its row, and how often that was given */
     bool all;                 /* what is hardly worth it is proven as well */
     unsigned given, lost_in_a_row;
-    unsigned earlier;    /* given before what is recorded now */
-    unsigned again;      /* times that a recording was given up because it had something extra */
-    uint64_t unloaded;   /* modules, when it was recorded: the functions of others are no more */
-    ebb_fact_t *fact;    /* [operations] */
-    ebb_reach_t *reach;  /* [accesses] */
-    ebb_shape_t *buffer; /* [buffers] */
-    uint64_t *left;      /* [buffers] generation that the last step has left behind; 0: it was freed */
-    double step_ns;      /* of the step as it is: when it was recorded */
+    unsigned earlier;               /* given before what is recorded now */
+    unsigned again;                 /* times that a recording was given up because it had something extra */
+    uint64_t unloaded;              /* modules, when it was recorded: the functions of others are no more */
+    ebb_fact_t *fact;               /* [operations] */
+    ebb_reach_t *reach;             /* [accesses] */
+    ebb_shape_t *buffer;            /* [buffers] */
+    double step_ns;                 /* of the step as it is: when it was recorded */
     double cost_ns, cost_before_ns; /* that all passes have cost beside it; those of earlier kinds */
     double proofs_guessed_ns;       /* of the device for proofs, as was thought */
 };

@@ -76,7 +76,6 @@ static void forget(ebb_device_t *dev, ebb_profile_t *l)
     free(l->fact);
     free(l->reach);
     free(l->buffer);
-    free(l->left);
     *l = (ebb_profile_t){.lost_in_a_row = l->lost_in_a_row,
                          .given = l->given,
                          .earlier = l->given,
@@ -121,7 +120,6 @@ bool ebb_learn_running(ebb_t *ebb)
 
 static void close_pass(ebb_t *ebb)
 {
-    ebb_match_end(ebb);
     memset(ebb->run->pass, 0, offsetof(struct ebb_pass, mark));
 }
 
@@ -134,7 +132,10 @@ bool ebb_learn_begin(ebb_device_t *dev, ebb_profile_t *l)
         forget(dev, l);
     l->unloaded = unloaded;
     dev->ebb->run->pass->profile = l;
-    if ((!is_recorded || ebb_match_begin(dev->ebb, &l->recorded, l->left)) && kinds[l->kind].begin(dev))
+    if (is_recorded)
+        ebb_tracker_boundary(dev, &l->recorded);
+    dev->ebb->run->pass->step = dev->ebb->run->tracked->step;
+    if ((!is_recorded || ebb_tracker_follows(dev->ebb, &l->recorded)) && kinds[l->kind].begin(dev))
         return true;
     close_pass(dev->ebb);
     return false;
@@ -152,6 +153,12 @@ bool ebb_learn_give(ebb_t *ebb, ebb_profile_t *l)
     return true;
 }
 
+ebb_recording_t *ebb_learn_recording(ebb_t *ebb)
+{
+    ebb_profile_t *l = ebb->run->pass->profile;
+    return l && l->recorded.trace ? &l->recorded : NULL;
+}
+
 void ebb_learn_abandon(ebb_device_t *dev)
 {
     const ebb_profile_t *l = dev->ebb->run->pass->profile;
@@ -159,6 +166,16 @@ void ebb_learn_abandon(ebb_device_t *dev)
         return;
     kinds[l->kind].end(dev, false);
     close_pass(dev->ebb);
+}
+
+/* How the step under way differs from the recorded one; NULL: in nothing. */
+static const char *difference(ebb_device_t *dev, bool whole)
+{
+    const struct ebb_pass *pass = dev->ebb->run->pass;
+    return !ebb_tracker_follows(dev->ebb, &pass->profile->recorded) ||
+                   pass->step != dev->ebb->run->tracked->step
+               ? "where they begin"
+               : ebb_match_difference(dev->ebb, whole);
 }
 
 /* ---- around an operation ---- */
@@ -174,59 +191,45 @@ static bool record_mark(ebb_device_t *dev, unsigned which)
 void ebb_learn_before(ebb_device_t *dev, const ebb_operation_t *op)
 {
     struct ebb_pass *pass = dev->ebb->run->pass;
+    const ebb_tracked_t *tracked = dev->ebb->run->tracked;
     const ebb_profile_t *l = pass->profile;
-    pass->operation = EBB_NONE;
     if (!pass->stream) {
         pass->stream = op->stream;
         pass->timed = record_mark(dev, 0);
     }
-    if (pass->spoiled)
-        return;
-    if (l->recorded.trace) {
-        pass->operation = ebb_match_operation(dev->ebb, op);
-        pass->spoiled = pass->operation == EBB_NONE && ebb_match_difference(dev->ebb, false);
-    }
-    pass->strays = pass->operation == EBB_NONE || ebb_match_is_resized(dev->ebb);
-    if (!pass->strays)
-        kinds[l->kind].before(dev, pass->operation, op);
+    pass->spoiled |= l->recorded.trace && difference(dev, false);
+    pass->strays = !l->recorded.trace || tracked->match != EBB_MATCH_EXACT;
+    if (!pass->spoiled && !pass->strays)
+        kinds[l->kind].before(dev, tracked->at, op);
 }
 
 void ebb_learn_after(ebb_device_t *dev, const ebb_operation_t *op, CUresult result)
 {
     struct ebb_pass *pass = dev->ebb->run->pass;
     const ebb_pass_kind_t *kind = &kinds[pass->profile->kind];
-    const uint32_t i = pass->operation;
     if (result)
-        pass->spoiled |= i != EBB_NONE;
+        pass->spoiled |= !pass->strays;
     if (pass->spoiled || result)
         return;
-    if (i != EBB_NONE)
-        ebb_match_advance(dev->ebb, i);
     if (pass->strays) {
         if (kind->stray)
             kind->stray(dev, op);
         return;
     }
-    kind->after(dev, i, op);
+    kind->after(dev, dev->ebb->run->tracked->at, op);
     for (uint32_t k = 0; k < op->access_count; k++)
         ebb_buffer_touch(op->access[k].buffer, ebb_mark_here(op->stream));
 }
 
 void ebb_learn_allocated(const ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
-    ebb_t *ebb = buffer->range->device->ebb;
-    if (ebb->run->pass->profile->recorded.trace)
-        ebb_match_allocated(buffer);
-    else
+    if (!ebb_learn_recording(buffer->range->device->ebb))
         ebb_record_allocated(buffer, stream);
 }
 
 void ebb_learn_freed(ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
-    ebb_t *ebb = buffer->range->device->ebb;
-    if (ebb->run->pass->profile->recorded.trace)
-        ebb_match_freed(buffer);
-    else
+    if (!ebb_learn_recording(buffer->range->device->ebb))
         ebb_record_freed(buffer, stream);
 }
 
@@ -287,17 +290,16 @@ ebb_learned_t ebb_learn_end(ebb_device_t *dev)
     if (l->unloaded != ebb_modules_unloaded(dev->ebb))
         return lose(dev, l, "their modules: one was unloaded", true);
     if (l->recorded.trace) {
-        const char *difference = ebb_match_difference(dev->ebb, true);
-        if (pass->spoiled || difference)
-            return lose(dev, l, difference,
-                        l->lost_in_a_row); /* it may be the recorded one that is no step */
+        const char *what = difference(dev, true);
+        if (pass->spoiled || what)
+            return lose(dev, l, what, l->lost_in_a_row); /* it may be the recorded one that is no step */
         if (l->again < kind->most_again && ebb_match_missing(dev->ebb)) {
             l->again++;
             ebb_learn_abandon(dev);
             forget(dev, l);
             return EBB_LEARNED_NOT;
         }
-        ebb_match_note_left(dev->ebb, l->recorded.trace, l->left);
+        ebb_match_note_next(dev->ebb);
     }
     if (!kind->end(dev, true))
         return lose(dev, l, NULL, true);

@@ -74,8 +74,7 @@ bool ebb_pieces_measure(ebb_profile_t *l)
     l->fact = calloc((size_t)t->operation_count + 1, sizeof *l->fact);
     l->reach = calloc((size_t)t->access_count + 1, sizeof *l->reach);
     l->buffer = calloc((size_t)t->buffer_count + 1, sizeof *l->buffer);
-    l->left = calloc((size_t)t->buffer_count + 1, sizeof *l->left);
-    bool good = stream && p && l->fact && l->reach && l->buffer && l->left;
+    bool good = stream && p && l->fact && l->reach && l->buffer;
     for (uint32_t i = 0; good && i < t->operation_count; i++) {
         const ebb_trace_operation_t *o = &t->operation[i];
         for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
@@ -87,8 +86,6 @@ bool ebb_pieces_measure(ebb_profile_t *l)
             stream[a->buffer] = o->stream + 1;
         }
     }
-    for (uint32_t i = 0; good && i < t->buffer_count; i++)
-        l->left[i] = t->buffer[i].dies == EBB_NONE ? l->recorded.generation[i] : 0;
     if (good)
         measure_extents(l, p, t->access_count);
     for (uint32_t i = 0; good && i < t->buffer_count; i++)

@@ -31,7 +31,8 @@ typedef struct ebb_recording {
     uint64_t *attributes; /* [operations] of the launch, as ebb_operation_t has them; NULL: none has any */
     uint64_t *generation; /* [buffers] of the buffer that was recorded */
     CUdeviceptr *address; /* [buffers] */
-    uint8_t *passed;      /* [operations] recheck.c; NULL: none yet */
+    uint64_t *left;  /* [buffers] of what the last step that was followed has left behind; 0: it was freed */
+    uint8_t *passed; /* [operations] recheck.c; NULL: none yet */
     ebb_stream_t
         *stream; /* the first operation's; trace->operation[i].stream is 0 for all if it is the only one */
     ebb_stream_t *streams[EBB_RECORD_STREAMS]; /* by number */
@@ -109,6 +110,8 @@ ebb_learned_t ebb_learn_end(ebb_device_t *dev);
 /* Something came in between: this step teaches nothing. */
 void ebb_learn_abandon(ebb_device_t *dev);
 bool ebb_learn_running(ebb_t *ebb);
+/* What the step under way is matched with, if it is a profiling pass (tracker.h); NULL: nothing. */
+ebb_recording_t *ebb_learn_recording(ebb_t *ebb);
 /* Memory is short: gives back what learning holds of it and does not use just now. False: nothing. */
 bool ebb_learn_relieve(ebb_t *ebb);
 

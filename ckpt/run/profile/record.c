@@ -339,6 +339,7 @@ void ebb_recording_delete(ebb_recording_t *r)
     free(r->attributes);
     free(r->generation);
     free(r->address);
+    free(r->left);
     free(r->passed);
     *r = (ebb_recording_t){0};
 }
@@ -372,7 +373,9 @@ bool ebb_record_end(ebb_device_t *dev, bool good)
     const char *wrong = good ? why_no_step(record) : NULL;
     if (wrong)
         ebb_log(EBB_WARN, "the step could not be recorded: %s", wrong);
-    if (!good || wrong) {
+    if (good && !wrong)
+        r->left = calloc((size_t)r->trace->buffer_count + 1, sizeof *r->left);
+    if (!good || wrong || !r->left) {
         ebb_recording_delete(r);
         reset(dev->ebb);
         return false;
@@ -381,6 +384,7 @@ bool ebb_record_end(ebb_device_t *dev, bool good)
         ebb_trace_buffer_t *b = &r->trace->buffer[i];
         if (b->born == EBB_NONE && b->dies == EBB_NONE)
             b->next = i; /* until it is seen to be another one */
+        r->left[i] = b->dies == EBB_NONE ? r->generation[i] : 0;
     }
     ebb_profile_t *l = dev->ebb->run->pass->profile;
     l->recorded = *r;

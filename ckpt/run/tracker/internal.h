@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "alloc/base/table.h"
+#include "ckpt/run/state.h"
 #include "ckpt/run/tracker/tracker.h"
 
 /* ---- names of C++ functions (mangled.c) ---- */
@@ -19,6 +21,92 @@ const char *ebb_mangled_type_end(const char *type);
 
 /* What is behind a lambda's "Ul", as "ffE0_": also how many parameters it has. */
 const char *ebb_mangled_lambda_end(const char *signature, uint32_t *parameters);
+
+/* ---- following a recorded step (match.c, numbers.c) ---- */
+
+/* A buffer of the program that was allocated in this step, or touched before it was known. */
+typedef struct arrival {
+    uint64_t generation;
+    uint32_t born; /* before which operation; EBB_NONE: it was there */
+    bool strayed;  /* an operation that was not recorded has touched it before */
+} arrival_t;
+
+/* A buffer of the recording, in this step. */
+typedef struct bound {
+    uint64_t generation; /* of the buffer that it is; 0: none was seen to be */
+    uint64_t bytes;      /* the most so far */
+    uint32_t freed;      /* before which operation; EBB_NONE: it was not */
+    bool strayed;
+} bound_t;
+
+/* What is known of the step under way; the part of it that others see first. */
+typedef struct match {
+    ebb_tracked_t seen;
+    uint32_t *next;                         /* [operations] on the same stream */
+    uint32_t first[EBB_RECORD_STREAMS];     /* per stream */
+    uint32_t cursor[EBB_RECORD_STREAMS];    /* per stream: the one to come */
+    uint32_t candidate[EBB_RECORD_STREAMS]; /* where it goes on if some were left out; EBB_NONE */
+    uint32_t candidate_before;              /* of the stream of the operation under way */
+    uint32_t allocations, missing, deviations, strays;
+    bool ended;               /* what is missing at the end has been counted */
+    bound_t *bound;           /* [buffers] */
+    ebb_buffer_t **successor; /* [buffers] */
+    ebb_table_t arrivals;     /* arrival_t */
+    char first_deviation[256];
+    char difference[256];
+} match_t;
+
+static inline match_t *match_of(ebb_t *ebb)
+{
+    return (match_t *)ebb->run->tracked;
+}
+
+static inline ebb_trace_t *trace_of(const match_t *m)
+{
+    return m->seen.learned->trace;
+}
+
+/* numbers.c: whether the buffer may be the one of this number; it is; it has none any more. */
+bool ebb_number_can_bind(const match_t *m, const ebb_buffer_t *b, uint32_t id);
+void ebb_number_bind(match_t *m, ebb_buffer_t *b, uint32_t id);
+void ebb_number_take(match_t *m, uint32_t id);
+/* Seen in this step; else what has a number has it from the step before. */
+bool ebb_number_is_bound(const match_t *m, const ebb_buffer_t *b, uint32_t id);
+/* What the operation touches may be another content behind it. */
+void ebb_numbers_stray(match_t *m, const ebb_operation_t *op);
+/* What was this in the last step is that in the next; `behind_another`: that was followed to its end. */
+void ebb_numbers_turn(match_t *m, bool behind_another);
+/* What was allocated behind the last operation is the next step's. */
+void ebb_numbers_keep_newest(match_t *m);
+
+/* match.c: all operations of the recording have come. */
+bool ebb_match_is_over(const match_t *m);
+/* The step is another one from here on; or something in which steps of one kind may differ, if it does not happen too often. */
+void ebb_match_differ(match_t *m, const char *what, uint32_t operation, const char *name);
+void ebb_match_deviate(match_t *m, const char *what, uint32_t operation, const char *name);
+
+/* The matching of one step after another with a recording, for tracker.c, and for tests; what it shows is in tracker.h. Pure, but for the
+ * numbers that buffers get. */
+
+/* From the beginning of a step. False: no host memory, or an empty recording; nothing is open. */
+bool ebb_match_open(ebb_t *ebb, ebb_recording_t *learned);
+void ebb_match_close(ebb_t *ebb);
+/* From the middle of a step, where these buffers [buffers] are alive. */
+void ebb_match_resume(ebb_t *ebb, ebb_buffer_t *const *buffer, uint32_t cursor);
+/* The next operation is the first one of another step. */
+void ebb_match_begin_step(ebb_t *ebb);
+/* Nothing of the step has come. */
+bool ebb_match_is_fresh(ebb_t *ebb);
+/* The step is over, and this may be the first operation of the next. */
+bool ebb_match_begins(ebb_t *ebb, const ebb_operation_t *operation);
+/* What persists gets its number, if it is where it was recorded. */
+void ebb_match_find_persistent(ebb_t *ebb);
+
+/* What the operation is; and then, whether it was issued. */
+void ebb_match_operation(ebb_t *ebb, const ebb_operation_t *operation);
+void ebb_match_done(ebb_t *ebb, const ebb_operation_t *operation, bool issued);
+void ebb_match_allocated(ebb_t *ebb, const ebb_buffer_t *buffer);
+void ebb_match_freed(ebb_t *ebb, ebb_buffer_t *buffer);
 
 /* ---- parts of the step finder ---- */
 

@@ -1,445 +1,358 @@
-#include "ckpt/run/tracker/tracker.h"
+/* match.c: which operation of the recording is this, and which of its buffers are which? See tracker.h. */
+#include "ckpt/run/tracker/internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "alloc/base/table.h"
-#include "ckpt/run/profile/profile.h"
+#include "alloc/device.h"
 #include "ckpt/run/state.h"
 
-/* A buffer of this step, by its generation. */
-typedef struct entry {
-    uint64_t generation;
-    uint32_t born; /* before which operation; EBB_NONE: it was there */
-    uint32_t id;   /* of the recording; EBB_NONE: not touched yet */
-    bool strayed;  /* an operation that was not recorded has touched it before */
-} entry_t;
+/* Operations that are looked at when some were left out; strays in a row until nothing is known any more. */
+enum { LOOK = 64, STRAYS = 256 };
 
-/* Operations that are looked at when some were left out. */
-enum { LOOK = 64 };
+const size_t ebb_part_tracked = sizeof(match_t);
 
-struct ebb_match {
-    const ebb_recording_t *recorded;
-    const uint64_t *left;                   /* of profiling passes: what the last step has left behind */
-    uint32_t *next;                         /* [operations] on the same stream */
-    uint32_t cursor[EBB_RECORD_STREAMS];    /* per stream: the one to come */
-    uint32_t candidate[EBB_RECORD_STREAMS]; /* where it goes on if some were left out; EBB_NONE */
-    uint32_t allocations, missing, deviations;
-    ebb_buffer_t **buffer; /* [buffers], valid while it is alive */
-    uint64_t *generation;  /* [buffers] bound; 0: none */
-    uint32_t *freed;       /* [buffers] before which operation; EBB_NONE: it was not */
-    bool *strayed;         /* [buffers] */
-    uint64_t *bytes;       /* [buffers] the most so far */
-    bool resized; /* the operation matched last, or one of its buffers, has another size than recorded */
-    bool partial; /* some of its words lead elsewhere */
-    ebb_table_t entries; /* entry_t */
-    char first[256];     /* deviation */
-    char difference[256];
-};
-const size_t ebb_part_match = sizeof(struct ebb_match);
-
-static const ebb_trace_t *trace(struct ebb_match *match)
+void ebb_match_differ(match_t *m, const char *what, uint32_t operation, const char *name)
 {
-    return match->recorded->trace;
-}
-
-static void differ(struct ebb_match *match, const char *what, uint32_t operation, const char *name)
-{
-    if (!match->difference[0])
-        snprintf(match->difference, sizeof match->difference, "%s, at operation %u (%.120s)", what, operation,
-                 name);
+    if (!m->difference[0])
+        snprintf(m->difference, sizeof m->difference, "%s, at operation %u (%.120s)", what, operation, name);
 }
 
 /* Something that steps of one kind may differ in, if it does not happen too often. */
-static void deviate(struct ebb_match *match, const char *what, uint32_t operation, const char *name)
+void ebb_match_deviate(match_t *m, const char *what, uint32_t operation, const char *name)
 {
-    if (!match->first[0])
-        snprintf(match->first, sizeof match->first, "%s, at operation %u (%.120s)", what, operation, name);
-    if (8 * ++match->deviations > trace(match)->operation_count + 16 && !match->difference[0])
-        memcpy(match->difference, match->first, sizeof match->difference);
-}
-
-/* ---- buffers ---- */
-
-static entry_t *entry_of(struct ebb_match *match, const ebb_buffer_t *b)
-{
-    bool added;
-    entry_t *e = ebb_table_add(&match->entries, sizeof *e, b->generation, &added);
-    if (e && added)
-        e->born = e->id = EBB_NONE;
-    return e;
-}
-
-/* Where allocations and frees are now; without meaning where there are several streams. */
-static uint32_t place(struct ebb_match *match)
-{
-    return match->cursor[0] == EBB_NONE ? trace(match)->operation_count : match->cursor[0];
-}
-
-static bool is_single(struct ebb_match *match)
-{
-    return match->recorded->stream_count <= 1;
-}
-
-void ebb_match_allocated(const ebb_buffer_t *b)
-{
-    ebb_t *ebb = b->range->device->ebb;
-    struct ebb_match *match = ebb->run->match;
-    entry_t *e = entry_of(match, b);
-    match->allocations++;
-    if (e)
-        e->born = place(match);
-    else
-        differ(match, "out of memory", place(match), "allocations");
-}
-
-/* What the last step has left behind under a number. EBB_NONE: nothing of that generation. */
-static uint32_t left_as(struct ebb_match *match, uint64_t generation)
-{
-    uint32_t id = 0;
-    while (id < trace(match)->buffer_count && match->left[id] != generation)
-        id++;
-    return id < trace(match)->buffer_count ? id : EBB_NONE;
-}
-
-/* Whether a buffer that is older than the step may be the one of this number: the same as recorded; or what the step
- * before has left behind, always the same of it; or one that dies in the step, from whichever step it is. */
-static bool may_have_entered(struct ebb_match *match, const ebb_buffer_t *b, uint32_t id)
-{
-    if (b->generation == match->recorded->generation[id])
-        return true;
-    const uint32_t as = left_as(match, b->generation);
-    if (as == EBB_NONE)
-        return trace(match)->buffer[id].dies != EBB_NONE;
-    const uint32_t next = trace(match)->buffer[as].next;
-    return next == EBB_NONE || next == id || next == as;
-}
-
-/* As good as the recorded size: the same, or that of a small buffer with as many tiles. */
-static bool is_of_size(struct ebb_match *match, const ebb_buffer_t *b, uint32_t id)
-{
-    const size_t recorded = trace(match)->buffer[id].bytes;
-    return b->bytes == recorded || (b->bytes <= EBB_SMALL_BYTES && recorded <= EBB_SMALL_BYTES &&
-                                    ebb_tile_count(b->bytes) == ebb_tile_count(recorded));
-}
-
-static bool can_bind(struct ebb_match *match, const ebb_buffer_t *b, uint32_t id)
-{
-    const entry_t *e = entry_of(match, b);
-    const ebb_trace_buffer_t *recorded = &trace(match)->buffer[id];
-    if (!e || (b->pinned != 0) != recorded->pinned || (e->id != EBB_NONE && e->id != id) ||
-        (match->generation[id] && match->generation[id] != b->generation))
-        return false;
-    if (e->id == id)
-        return true;
-    const bool born = recorded->born != EBB_NONE;
-    return born == (e->born != EBB_NONE) && (born || may_have_entered(match, b, id));
-}
-
-static void bind(struct ebb_match *match, ebb_buffer_t *b, uint32_t id)
-{
-    entry_t *e = entry_of(match, b);
-    if (e->id == id)
-        return;
-    if (e->born != EBB_NONE && is_single(match) && e->born != trace(match)->buffer[id].born)
-        deviate(match, "when a buffer is allocated", trace(match)->buffer[id].born, "allocations");
-    e->id = id;
-    match->strayed[id] |= e->strayed;
-    match->generation[id] = b->generation;
-    match->buffer[id] = b;
-    if (b->bytes > match->bytes[id])
-        match->bytes[id] = b->bytes;
-}
-
-/* One that the step frees without ever touching it. */
-static void bind_freed(struct ebb_match *match, ebb_buffer_t *b)
-{
-    for (uint32_t id = 0; id < trace(match)->buffer_count; id++) {
-        const ebb_trace_buffer_t *t = &trace(match)->buffer[id];
-        if (t->born == EBB_NONE && t->dies != EBB_NONE && !match->generation[id] && t->bytes == b->bytes &&
-            (!is_single(match) || t->dies == place(match)) && can_bind(match, b, id)) {
-            bind(match, b, id);
-            return;
-        }
-    }
-}
-
-void ebb_match_freed(ebb_buffer_t *b)
-{
-    ebb_t *ebb = b->range->device->ebb;
-    struct ebb_match *match = ebb->run->match;
-    entry_t *e = entry_of(match, b);
-    if (e && e->id == EBB_NONE && e->born == EBB_NONE) {
-        bind_freed(match, b);
-        e = entry_of(match, b); /* the table may have grown */
-    }
-    if (!e || e->id == EBB_NONE)
-        return;
-    const uint32_t dies = trace(match)->buffer[e->id].dies;
-    match->freed[e->id] = place(match);
-    match->buffer[e->id] = NULL;
-    if (is_single(match) ? dies != place(match) : dies == EBB_NONE)
-        deviate(match, "when a buffer is freed", place(match), "frees");
-}
-
-ebb_buffer_t *ebb_match_buffer(ebb_t *ebb, uint32_t id)
-{
-    struct ebb_match *match = ebb->run->match;
-    return match->buffer[id];
-}
-
-bool ebb_match_take_strayed(ebb_t *ebb, uint32_t id)
-{
-    struct ebb_match *match = ebb->run->match;
-    const bool strayed = match->strayed[id];
-    match->strayed[id] = false;
-    return strayed;
+    if (!m->first_deviation[0])
+        snprintf(m->first_deviation, sizeof m->first_deviation, "%s, at operation %u (%.120s)", what,
+                 operation, name);
+    if (8 * ++m->deviations > trace_of(m)->operation_count + 16 && !m->difference[0])
+        memcpy(m->difference, m->first_deviation, sizeof m->difference);
 }
 
 /* ---- operations ---- */
 
-/* `resized`: as far as order goes. */
-static bool fits(struct ebb_match *match, const ebb_operation_t *op, uint32_t index, bool resized)
+/* As good as the recorded size: the same, or that of a small buffer with as many tiles. */
+static bool is_of_size(const match_t *m, const ebb_buffer_t *b, uint32_t id)
 {
-    if (index == EBB_NONE || !ebb_record_is_like(match->recorded, index, op) ||
-        (!resized && ebb_record_difference(match->recorded, index, op)))
+    const size_t recorded = trace_of(m)->buffer[id].bytes;
+    return b->bytes == recorded || (b->bytes <= EBB_SMALL_BYTES && recorded <= EBB_SMALL_BYTES &&
+                                    ebb_tile_count(b->bytes) == ebb_tile_count(recorded));
+}
+
+/* `resized`: as far as order goes. */
+static bool fits(const match_t *m, const ebb_operation_t *op, uint32_t index, bool resized)
+{
+    if (index == EBB_NONE || !ebb_record_is_like(m->seen.learned, index, op) ||
+        (!resized && ebb_record_difference(m->seen.learned, index, op)))
         return false;
-    const ebb_trace_access_t *a = &trace(match)->access[trace(match)->operation[index].first_access];
+    const ebb_trace_access_t *a = &trace_of(m)->access[trace_of(m)->operation[index].first_access];
     for (uint32_t k = 0; k < op->access_count; k++) {
         const ebb_access_t *x = &op->access[k];
-        if (a[k].param_offset != x->param_offset || !can_bind(match, x->buffer, a[k].buffer) ||
-            (!resized &&
-             (a[k].offset_bytes != x->offset_bytes || !is_of_size(match, x->buffer, a[k].buffer))))
+        if (a[k].param_offset != x->param_offset || !ebb_number_can_bind(m, x->buffer, a[k].buffer) ||
+            (!resized && (a[k].offset_bytes != x->offset_bytes || !is_of_size(m, x->buffer, a[k].buffer))))
             return false;
-        for (uint32_t m = 0; m < k; m++)
-            if ((a[m].buffer == a[k].buffer) != (op->access[m].buffer == op->access[k].buffer))
+        for (uint32_t n = 0; n < k; n++)
+            if ((a[n].buffer == a[k].buffer) != (op->access[n].buffer == op->access[k].buffer))
                 return false;
     }
     return true;
 }
 
 /* What this access of the operation is in a recorded one, if their words are the same and lead to what may be the same; EBB_NONE: nothing. */
-static uint32_t recorded_as(struct ebb_match *match, const ebb_operation_t *op, uint32_t access,
-                            uint32_t index)
+static uint32_t recorded_as(const match_t *m, const ebb_operation_t *op, uint32_t access, uint32_t index)
 {
-    const ebb_trace_operation_t *o = &trace(match)->operation[index];
+    const ebb_trace_operation_t *o = &trace_of(m)->operation[index];
     const ebb_access_t *x = &op->access[access];
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
-        const ebb_trace_access_t *a = &trace(match)->access[k];
+        const ebb_trace_access_t *a = &trace_of(m)->access[k];
         if (a->param_offset == x->param_offset)
-            return a->offset_bytes == x->offset_bytes && can_bind(match, x->buffer, a->buffer) ? k : EBB_NONE;
+            return a->offset_bytes == x->offset_bytes && ebb_number_can_bind(m, x->buffer, a->buffer)
+                       ? k
+                       : EBB_NONE;
     }
     return EBB_NONE;
 }
 
-/* The same launch, most of whose words lead to the same: others are perhaps not filled in (tracker.h). As far as order goes it is
- * the recorded one. */
-static bool resembles(struct ebb_match *match, const ebb_operation_t *op, uint32_t index)
+/* Structures of its arguments are perhaps not all filled in (tracker.h). */
+static bool may_be_filled_in_part(const match_t *m, const ebb_operation_t *op, uint32_t index)
 {
-    uint32_t same = 0;
-    if (index == EBB_NONE || op->kind != EBB_KERNEL || !op->structures ||
-        ebb_record_other_launch(match->recorded, index, op))
-        return false;
-    for (uint32_t k = 0; k < op->access_count; k++)
-        same += recorded_as(match, op, k, index) != EBB_NONE;
-    return same && 2 * same >= trace(match)->operation[index].access_count;
+    return op->kind == EBB_KERNEL && op->structures && !ebb_record_other_launch(m->seen.learned, index, op);
 }
 
-static uint32_t number_of_stream(struct ebb_match *match, const ebb_stream_t *stream)
+/* Most of its words lead to the same. */
+static bool resembles(const match_t *m, const ebb_operation_t *op, uint32_t index)
+{
+    uint32_t same = 0;
+    if (index == EBB_NONE ||
+        (!may_be_filled_in_part(m, op, index) && !ebb_record_is_like(m->seen.learned, index, op)))
+        return false;
+    for (uint32_t k = 0; k < op->access_count; k++)
+        same += recorded_as(m, op, k, index) != EBB_NONE;
+    return same && 2 * same >= trace_of(m)->operation[index].access_count;
+}
+
+static uint32_t number_of_stream(const match_t *m, const ebb_stream_t *stream)
 {
     uint32_t s = 0;
-    while (s < match->recorded->stream_count && match->recorded->streams[s] != stream)
+    while (s < m->seen.learned->stream_count && m->seen.learned->streams[s] != stream)
         s++;
     return s;
 }
 
-/* It is not the one to come: its number, if the one before it and this one continue the step further on. */
-static uint32_t look_further(struct ebb_match *match, const ebb_operation_t *op, uint32_t s)
+/* Of stream s: its number, as what it matches. EBB_NONE: an extra one, or the first behind some that were left out. */
+static uint32_t find(match_t *m, const ebb_operation_t *op, uint32_t s)
 {
-    const uint32_t candidate = match->candidate[s];
-    match->candidate[s] = EBB_NONE;
-    if (fits(match, op, candidate, false))
+    const uint32_t at = m->cursor[s], candidate = m->candidate[s];
+    m->candidate[s] = EBB_NONE;
+    m->seen.match = EBB_MATCH_EXACT;
+    if (fits(m, op, at, false))
+        return at;
+    if (fits(m, op, candidate, false))
         return candidate;
-    match->partial = resembles(match, op, match->cursor[s]);
-    if (match->partial)
-        return match->cursor[s];
-    uint32_t i = match->cursor[s];
+    m->seen.match = EBB_MATCH_PARTIAL;
+    if (resembles(m, op, at) && may_be_filled_in_part(m, op, at))
+        return at;
+    uint32_t i = at;
     for (unsigned n = 0; n < LOOK && i != EBB_NONE; n++) {
-        i = match->next[i];
-        if (fits(match, op, i, false)) {
-            match->candidate[s] = match->next[i];
+        i = m->next[i];
+        if (fits(m, op, i, false)) {
+            m->candidate[s] = m->next[i];
             return EBB_NONE;
         }
     }
-    match->resized = fits(match, op, match->cursor[s], true);
-    return match->resized ? match->cursor[s] : EBB_NONE;
+    return fits(m, op, at, true) || resembles(m, op, at) ? at : EBB_NONE;
 }
 
-/* What it touches may be another content behind it. */
-static void note_strayed(struct ebb_match *match, const ebb_operation_t *op)
+void ebb_match_operation(ebb_t *ebb, const ebb_operation_t *op)
 {
-    for (uint32_t k = 0; k < op->access_count; k++) {
-        entry_t *e = entry_of(match, op->access[k].buffer);
-        if (e && e->id == EBB_NONE)
-            e->strayed = true;
-        else if (e)
-            match->strayed[e->id] = true;
+    match_t *m = match_of(ebb);
+    const uint32_t s = number_of_stream(m, op->stream);
+    const bool known = m->seen.known && s < m->seen.learned->stream_count;
+    m->candidate_before = s < m->seen.learned->stream_count ? m->candidate[s] : EBB_NONE;
+    const uint32_t at = known ? find(m, op, s) : EBB_NONE;
+    m->seen.at = at;
+    m->seen.match = at == EBB_NONE ? EBB_MATCH_EXTRA : m->seen.match;
+    m->seen.matches = m->seen.match == EBB_MATCH_EXACT && at >= m->seen.cursor;
+    const bool in_order = m->seen.match == EBB_MATCH_EXACT || (at != EBB_NONE && fits(m, op, at, true));
+    for (uint32_t k = 0; at != EBB_NONE && k < op->access_count; k++) {
+        const uint32_t as =
+            in_order ? trace_of(m)->operation[at].first_access + k : recorded_as(m, op, k, at);
+        if (as != EBB_NONE)
+            ebb_number_bind(m, op->access[k].buffer, trace_of(m)->access[as].buffer);
     }
 }
 
-static void note_stray(struct ebb_match *match, const ebb_operation_t *op, uint32_t at)
+static void note_stray(match_t *m, const ebb_operation_t *op, uint32_t at)
 {
     const bool known = at != EBB_NONE;
+    const uint32_t operation = known ? at : trace_of(m)->operation_count;
     if (op->opaque)
-        differ(match, "an operation that cannot be read", known ? at : trace(match)->operation_count, "?");
-    note_strayed(match, op);
-    const char *what = known ? ebb_record_difference(match->recorded, at, op) : "another operation";
-    deviate(match, what ? what : "the buffers that an operation touches",
-            known ? at : trace(match)->operation_count, known ? trace(match)->operation[at].name : "the end");
+        ebb_match_differ(m, "an operation that cannot be read", operation, "?");
+    ebb_numbers_stray(m, op);
+    const char *what = known ? ebb_record_difference(m->seen.learned, at, op) : "another operation";
+    ebb_match_deviate(m, what ? what : "the buffers that an operation touches", operation,
+                      known ? trace_of(m)->operation[at].name : "the end");
 }
 
-uint32_t ebb_match_operation(ebb_t *ebb, const ebb_operation_t *op)
+/* It stands in the place of one that is left out. */
+static void note_partial(match_t *m, const ebb_operation_t *op, uint32_t at)
 {
-    struct ebb_match *match = ebb->run->match;
-    const uint32_t s = number_of_stream(match, op->stream);
-    const bool known = s < match->recorded->stream_count;
-    if (match->difference[0])
-        return EBB_NONE;
-    uint32_t i = known ? match->cursor[s] : EBB_NONE;
-    match->resized = match->partial = false;
-    if (known && !fits(match, op, i, false))
-        i = look_further(match, op, s);
-    if (i == EBB_NONE) {
-        note_stray(match, op, known ? match->cursor[s] : EBB_NONE);
-        return EBB_NONE;
+    ebb_numbers_stray(m, op); /* its effects are not known */
+    if (fits(m, op, at, true) || may_be_filled_in_part(m, op, at))
+        return;
+    ebb_match_deviate(m, "the buffers that an operation touches", at, trace_of(m)->operation[at].name);
+    ebb_match_deviate(m, "an operation that is left out", at, trace_of(m)->operation[at].name);
+    m->missing++;
+}
+
+void ebb_match_done(ebb_t *ebb, const ebb_operation_t *op, bool issued)
+{
+    match_t *m = match_of(ebb);
+    const uint32_t s = number_of_stream(m, op->stream), at = m->seen.at;
+    const bool planned = s < m->seen.learned->stream_count;
+    if (!issued && planned)
+        m->candidate[s] = m->candidate_before;
+    if (issued && at == EBB_NONE) {
+        note_stray(m, op, planned ? m->cursor[s] : EBB_NONE);
+        m->seen.known &= ++m->strays <= STRAYS;
     }
-    match->candidate[s] = EBB_NONE;
-    for (; match->cursor[s] != i; match->cursor[s] = match->next[match->cursor[s]], match->missing++)
-        deviate(match, "an operation that is left out", match->cursor[s],
-                trace(match)->operation[match->cursor[s]].name);
-    for (uint32_t k = 0; k < op->access_count; k++) {
-        const uint32_t as =
-            match->partial ? recorded_as(match, op, k, i) : trace(match)->operation[i].first_access + k;
-        if (as != EBB_NONE)
-            bind(match, op->access[k].buffer, trace(match)->access[as].buffer);
-    }
-    if (match->resized || match->partial)
-        note_strayed(match, op); /* its effects are not known */
-    return match->difference[0] ? EBB_NONE : i;
-}
-
-bool ebb_match_is_resized(ebb_t *ebb)
-{
-    struct ebb_match *match = ebb->run->match;
-    return match->resized || match->partial;
-}
-
-void ebb_match_advance(ebb_t *ebb, uint32_t operation)
-{
-    struct ebb_match *match = ebb->run->match;
-    match->cursor[trace(match)->operation[operation].stream] = match->next[operation];
+    if (!issued || at == EBB_NONE)
+        return;
+    for (; m->cursor[s] != at; m->cursor[s] = m->next[m->cursor[s]], m->missing++)
+        ebb_match_deviate(m, "an operation that is left out", m->cursor[s],
+                          trace_of(m)->operation[m->cursor[s]].name);
+    m->cursor[s] = m->next[at];
+    m->candidate[s] = EBB_NONE;
+    m->strays = 0;
+    if (at >= m->seen.cursor)
+        m->seen.cursor = at + 1;
+    if (m->seen.match == EBB_MATCH_PARTIAL)
+        note_partial(m, op, at);
 }
 
 uint32_t ebb_match_next(ebb_t *ebb, uint32_t operation)
 {
-    struct ebb_match *match = ebb->run->match;
-    return match->next[operation];
+    return match_of(ebb)->next[operation];
+}
+
+/* ---- begin and end of a step ---- */
+
+bool ebb_match_is_over(const match_t *m)
+{
+    for (uint32_t s = 0; s < EBB_RECORD_STREAMS; s++)
+        if (m->cursor[s] != EBB_NONE)
+            return false;
+    return true;
+}
+
+bool ebb_match_begins(ebb_t *ebb, const ebb_operation_t *op)
+{
+    const match_t *m = match_of(ebb);
+    const uint32_t s = number_of_stream(m, op->stream);
+    if (!m->seen.known || !ebb_match_is_over(m) || s == m->seen.learned->stream_count ||
+        m->first[s] == EBB_NONE || ebb_record_difference(m->seen.learned, m->first[s], op))
+        return false;
+    const ebb_trace_access_t *a = &trace_of(m)->access[trace_of(m)->operation[m->first[s]].first_access];
+    for (uint32_t k = 0; k < op->access_count; k++)
+        if (a[k].param_offset != op->access[k].param_offset)
+            return false;
+    return true;
+}
+
+/* What is missing at the end of the step. */
+static void end_step(match_t *m)
+{
+    const ebb_trace_t *t = trace_of(m);
+    uint32_t born = 0;
+    if (m->ended || m->difference[0])
+        return;
+    m->ended = true;
+    for (uint32_t s = 0; s < EBB_RECORD_STREAMS; s++)
+        for (uint32_t i = m->cursor[s]; i != EBB_NONE; i = m->next[i], m->missing++)
+            ebb_match_deviate(m, "the number of operations", i, "the end");
+    for (uint32_t i = 0; i < t->buffer_count; i++) {
+        born += t->buffer[i].born != EBB_NONE;
+        if (m->bound[i].generation && t->buffer[i].dies != EBB_NONE && m->bound[i].freed == EBB_NONE)
+            ebb_match_deviate(m, "a buffer that is not freed", t->buffer[i].dies, "frees");
+    }
+    if (born != m->allocations)
+        ebb_match_deviate(m, "the number of allocations", t->operation_count, "the end");
 }
 
 const char *ebb_match_difference(ebb_t *ebb, bool whole)
 {
-    struct ebb_match *match = ebb->run->match;
-    const ebb_trace_t *t = trace(match);
-    uint32_t born = 0;
-    if (match->difference[0] || !whole)
-        return match->difference[0] ? match->difference : NULL;
-    for (uint32_t s = 0; s < match->recorded->stream_count; s++)
-        for (uint32_t i = match->cursor[s]; i != EBB_NONE; i = match->next[i], match->missing++)
-            deviate(match, "the number of operations", i, "the end");
-    for (uint32_t i = 0; i < t->buffer_count; i++) {
-        born += t->buffer[i].born != EBB_NONE;
-        if (match->generation[i] && t->buffer[i].dies != EBB_NONE && match->freed[i] == EBB_NONE)
-            deviate(match, "a buffer that is not freed", t->buffer[i].dies, "frees");
-    }
-    if (born != match->allocations)
-        deviate(match, "the number of allocations", t->operation_count, "the end");
-    return match->difference[0] ? match->difference : NULL;
+    match_t *m = match_of(ebb);
+    if (whole)
+        end_step(m);
+    return m->difference[0] ? m->difference : NULL;
 }
 
 uint32_t ebb_match_missing(ebb_t *ebb)
 {
-    struct ebb_match *match = ebb->run->match;
-    return match->missing;
+    return match_of(ebb)->missing;
 }
 
-/* ---- what outlives the step ---- */
-
-void ebb_match_note_left(ebb_t *ebb, ebb_trace_t *t, uint64_t *left)
+/* A step that was followed to its end says what it has left behind. */
+static bool settle(match_t *m)
 {
-    struct ebb_match *match = ebb->run->match;
-    for (uint32_t id = 0; id < t->buffer_count; id++) {
-        const uint64_t generation = match->generation[id];
-        const uint32_t as = generation && t->buffer[id].born == EBB_NONE ? left_as(match, generation) : id;
-        /* What is freed in the recorded step, and was not in the last one, is nothing in the next. */
-        if (as != id && as != EBB_NONE && t->buffer[as].dies == EBB_NONE)
-            t->buffer[as].next = id;
-    }
-    for (uint32_t id = 0; id < t->buffer_count; id++) {
-        if (t->buffer[id].bytes < match->bytes[id] && match->bytes[id] <= EBB_SMALL_BYTES &&
-            ebb_tile_count(t->buffer[id].bytes) == ebb_tile_count(match->bytes[id]))
-            t->buffer[id].bytes = match->bytes[id];
-        if (match->generation[id])
-            left[id] = match->freed[id] == EBB_NONE ? match->generation[id] : 0;
-    }
+    const bool whole = m->seen.known && m->seen.cursor == trace_of(m)->operation_count;
+    if (whole)
+        end_step(m);
+    for (uint32_t id = 0; whole && !m->difference[0] && id < trace_of(m)->buffer_count; id++)
+        if (m->bound[id].generation)
+            m->seen.learned->left[id] = m->bound[id].freed == EBB_NONE ? m->bound[id].generation : 0;
+    return whole;
 }
 
-/* ---- begin and end ---- */
-
-static void link_streams(struct ebb_match *match)
+/* At the beginning of a step, but for numbers. */
+static void reset(match_t *m)
 {
-    const ebb_trace_t *t = trace(match);
+    for (uint32_t id = 0; id < trace_of(m)->buffer_count; id++)
+        m->bound[id] = (bound_t){.freed = EBB_NONE};
+    memcpy(m->cursor, m->first, sizeof m->cursor);
+    memset(m->candidate, 0xff, sizeof m->candidate);
+    m->missing = m->deviations = m->strays = 0;
+    m->ended = false;
+    m->first_deviation[0] = m->difference[0] = 0;
+    m->seen.cursor = 0;
+    m->seen.at = EBB_NONE;
+    m->seen.match = EBB_MATCH_EXTRA;
+    m->seen.matches = false;
+    m->seen.known = true;
+}
+
+void ebb_match_begin_step(ebb_t *ebb)
+{
+    match_t *m = match_of(ebb);
+    ebb_numbers_turn(m, settle(m));
+    ebb_numbers_keep_newest(m);
+    reset(m);
+    m->seen.step++;
+}
+
+bool ebb_match_is_fresh(ebb_t *ebb)
+{
+    const match_t *m = match_of(ebb);
+    return m->seen.known && !m->seen.cursor && !m->deviations && !m->seen.resumed;
+}
+
+void ebb_match_resume(ebb_t *ebb, ebb_buffer_t *const *buffer, uint32_t cursor)
+{
+    match_t *m = match_of(ebb);
+    reset(m);
+    for (uint32_t i = 0; i < trace_of(m)->buffer_count; i++)
+        if (buffer[i])
+            ebb_number_bind(m, buffer[i], i);
     for (uint32_t s = 0; s < EBB_RECORD_STREAMS; s++)
-        match->cursor[s] = match->candidate[s] = EBB_NONE;
+        while (m->cursor[s] < cursor)
+            m->cursor[s] = m->next[m->cursor[s]];
+    m->seen.cursor = cursor;
+    m->seen.resumed = true;
+}
+
+static void link_streams(match_t *m)
+{
+    const ebb_trace_t *t = trace_of(m);
+    memset(m->first, 0xff, sizeof m->first);
     for (uint32_t i = t->operation_count; i-- > 0;) {
-        uint32_t s = t->operation[i].stream;
-        match->next[i] = match->cursor[s];
-        match->cursor[s] = i;
+        const uint32_t s = t->operation[i].stream;
+        m->next[i] = m->first[s];
+        m->first[s] = i;
     }
 }
 
-bool ebb_match_begin(ebb_t *ebb, const ebb_recording_t *recorded, const uint64_t *left)
+bool ebb_match_open(ebb_t *ebb, ebb_recording_t *learned)
 {
-    struct ebb_match *match = ebb->run->match;
-    const ebb_trace_t *t = recorded->trace;
-    ebb_match_end(ebb);
-    match->recorded = recorded;
-    match->left = left;
-    match->next = calloc((size_t)t->operation_count + 1, sizeof *match->next);
-    match->buffer = calloc((size_t)t->buffer_count + 1, sizeof(ebb_buffer_t *));
-    match->generation = calloc((size_t)t->buffer_count + 1, sizeof *match->generation);
-    match->freed = calloc((size_t)t->buffer_count + 1, sizeof *match->freed);
-    match->strayed = calloc((size_t)t->buffer_count + 1, sizeof *match->strayed);
-    match->bytes = calloc((size_t)t->buffer_count + 1, sizeof *match->bytes);
-    if (!match->next || !match->buffer || !match->generation || !match->freed || !match->strayed ||
-        !match->bytes) {
-        ebb_match_end(ebb);
+    match_t *m = match_of(ebb);
+    const ebb_trace_t *t = learned->trace;
+    m->next = calloc((size_t)t->operation_count + 1, sizeof *m->next);
+    m->bound = calloc((size_t)t->buffer_count + 1, sizeof *m->bound);
+    m->successor = calloc((size_t)t->buffer_count + 1, sizeof(ebb_buffer_t *));
+    m->seen.buffer = calloc((size_t)t->buffer_count + 1, sizeof(ebb_buffer_t *));
+    m->seen.learned = learned;
+    if (!t->operation_count || !m->next || !m->bound || !m->successor || !m->seen.buffer ||
+        !ebb_uses_make(&m->seen.uses, t)) {
+        ebb_match_close(ebb);
         return false;
     }
-    memset(match->freed, 0xff, ((size_t)t->buffer_count + 1) * sizeof *match->freed);
-    link_streams(match);
+    link_streams(m);
+    reset(m);
     return true;
 }
 
-void ebb_match_end(ebb_t *ebb)
+void ebb_match_close(ebb_t *ebb)
 {
-    struct ebb_match *match = ebb->run->match;
-    free(match->next);
-    free(match->buffer);
-    free(match->generation);
-    free(match->freed);
-    free(match->strayed);
-    free(match->bytes);
-    free(match->entries.at);
-    memset(match, 0, sizeof *match);
+    match_t *m = match_of(ebb);
+    if (m->seen.learned && m->bound && m->seen.buffer)
+        settle(m);
+    for (uint32_t i = 0; m->seen.buffer && i < trace_of(m)->buffer_count; i++)
+        ebb_number_take(m, i);
+    free(m->next);
+    free(m->bound);
+    free(m->successor);
+    free(m->seen.buffer);
+    free(m->arrivals.at);
+    ebb_uses_free(&m->seen.uses);
+    *m = (match_t){.seen = {.learned = NULL}};
 }

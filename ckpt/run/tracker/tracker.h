@@ -1,8 +1,7 @@
 /* tracker.h: where the program is in its step, and which of its buffers is which of the recorded ones.
  *
  *   step.c, step_*.c   finds the step in the sequence of operations, and tells step variants apart
- *   match.c            which operation of a recording is this one?
- *   tracker.c           the cursor in a recorded step while no plan is driven, and the lookahead that it gives
+ *   tracker.c          follows a recorded step while no plan is driven; match.c: which operation; numbers.c: which buffers; ahead.c: what comes next
  *   stale.c         words of arguments that the host has not filled in; layout.c: structures that say which these are
  *   foreign_word.c             what else a word of an argument may be
  */
@@ -253,70 +252,55 @@ uint64_t ebb_stale_count(ebb_t *ebb);
 /* Everything: functions may be others. */
 void ebb_stale_forget(ebb_t *ebb);
 
-/* ---- matching a step with its recording (match.c) ---- */
+/* ---- following a recorded step (tracker.c, match.c, numbers.c) ---- */
 
-/* Follows a step that was recorded before, operation by operation: which one of the recording is this?
+/* Where the program is in a recorded step, while no plan is driven, and which of its buffers is which of the recorded ones. Learning,
+ * recipes and residence/ go by this alone.
  *
- * Operations are matched stream by stream, so that the interleaving of streams and threads may differ from step to
- * step. Buffers are bound as operations touch them: a buffer of the recording to one of this step, of the same size.
- * What was there before the step is the same buffer as recorded, or what the step before has left behind in a certain
- * place: from step to step the same place (trace.h: next).
+ * Of each operation it says which one of the recording it is, and how well it fits. Operations are matched stream by stream, so that
+ * the interleaving of streams and threads may differ from step to step. One that is not the one to come is taken for an extra; where two
+ * in a row continue the step a little further on, something was left out. Failing both, one that differs from the one to come in sizes,
+ * or in where its words lead, stands in its place. Too many strays in a row, and nothing is known until the next boundary.
  *
- * Small buffers may have other sizes from step to step; the trace then says the most (ebb_match_note_left).
+ * Buffers get their numbers in the trace when operations touch them: a buffer of the recording is one of this step, of the same size
+ * (small ones may have other sizes from step to step; the trace then says the most, ebb_match_note_next). What was there before the step
+ * is the same buffer as recorded, or what the step before has left behind in a certain place: from step to step the same place (trace.h:
+ * next). So it has its number from the beginning of the step, as a guess until it is touched.
  *
  * Steps may deviate a little: an operation too many, one that is left out, a free or an allocation that comes early or late.
- * Such a step still tells about the operations that are as recorded. Too much of it, and it is another step.
- *
- * One step at a time; with ebb_lock() held. */
-
-/* Borrows both until the end or the next begin. `left`: [buffers] the generation that the last step has left behind; 0:
- * it was freed. False: no memory. */
-bool ebb_match_begin(ebb_t *ebb, const ebb_recording_t *recorded, const uint64_t *left);
-void ebb_match_end(ebb_t *ebb);
-
-void ebb_match_allocated(const ebb_buffer_t *buffer);
-void ebb_match_freed(ebb_buffer_t *buffer);
-/* The operation's number in the recording; EBB_NONE: it is an extra one, or the first one behind some that were left
- * out, or this step is another one from here on (ebb_match_difference). */
-uint32_t ebb_match_operation(ebb_t *ebb, const ebb_operation_t *operation);
-/* It is the one of the recording as far as order goes, but it or a buffer of it has another size, or some words of its structures lead
- * elsewhere: nothing can be learned about what it does. */
-bool ebb_match_is_resized(ebb_t *ebb);
-/* Counts the one matched last as issued; before it, allocations and frees belong in front of it. */
-void ebb_match_advance(ebb_t *ebb, uint32_t operation);
-/* The one behind it on its stream; EBB_NONE: there is none. */
-uint32_t ebb_match_next(ebb_t *ebb, uint32_t operation);
-/* What differs, valid until the next call; NULL: it is this step so far, and if `whole`, to the end. */
-const char *ebb_match_difference(ebb_t *ebb, bool whole);
-/* Operations that were left out, so far. */
-uint32_t ebb_match_missing(ebb_t *ebb);
-/* At the end of a step that has matched: the trace's `next` and sizes, and what this step has left behind. */
-void ebb_match_note_left(ebb_t *ebb, ebb_trace_t *trace, uint64_t *left);
-
-/* The buffer that stands for one of the recording; NULL: none yet. */
-ebb_buffer_t *ebb_match_buffer(ebb_t *ebb, uint32_t id);
-/* Whether an operation that is not recorded has touched it since this was asked last. */
-bool ebb_match_take_strayed(ebb_t *ebb, uint32_t id);
-
-/* ---- following a recorded step (tracker.c) ---- */
-
-/* Where the program is in a recorded step, while no plan is driven, and what that says about its buffers.
- *
- * A cursor goes along with the program. An operation that is the recorded one at the cursor (function, geometry, shape of
- * arguments) moves it on; another one is taken for an extra, or, when two in a row continue the step a little further on, for
- * the sign that something was left out. Failing both, one that differs from the recorded one in sizes only moves the cursor on
- * as well. After too many strays nothing is known until the next boundary. Buffers get their numbers in the trace when they
- * are first touched as recorded; one that outlives the step goes by its next number (trace.h) behind the boundary.
+ * Such a step still tells about the operations that are as recorded. Too much of it, and it is another step (ebb_match_difference).
  *
  * What the cursor says is advice to residence/: next uses, what is allocated and touched next. What is dropped rests on more
  * (replay.h).
  *
  * One step is followed at a time; with ebb_lock() held. */
 
+typedef enum ebb_match {
+    EBB_MATCH_EXTRA,   /* it is none of the recording, or the first one behind some that were left out */
+    EBB_MATCH_PARTIAL, /* in its place, but it or a buffer of it has another size, or words of it lead elsewhere: what it does is not known */
+    EBB_MATCH_EXACT
+} ebb_match_t;
+
+typedef struct ebb_tracked {
+    ebb_recording_t *learned; /* NULL: nothing is followed */
+    unsigned device_number;   /* the device on which it is */
+    ebb_uses_t uses;
+    ebb_buffer_t **buffer; /* [buffers] alive, under this number; NULL: none is known */
+    bool known;            /* the cursor is right */
+    bool resumed;          /* ebb_tracker_resume, until another one begins */
+    uint32_t cursor;       /* behind the last operation that was matched; operation_count: the step is over */
+    uint64_t step;         /* counts boundaries */
+    /* The operation under way. */
+    uint32_t at; /* its number; EBB_NONE: an extra one */
+    ebb_match_t match;
+    bool matches; /* exactly, and none behind it has come yet */
+} ebb_tracked_t;
+
 /* The next operation is the first one of a step like this one, which is borrowed until the next call or ebb_tracker_end.
  * NULL, or without a trace: like the one before, if any. What is dropped is made before another step is followed. */
 void ebb_tracker_boundary(ebb_device_t *dev, ebb_recording_t *learned);
-/* What is dropped is made. Does nothing if nothing is followed. */
+/* What is dropped is made, and buffers have no numbers any more: a plan is driven, which gives them its own. Does nothing if nothing is
+ * followed. */
 void ebb_tracker_end(ebb_device_t *dev);
 bool ebb_tracker_follows(ebb_t *ebb, const ebb_recording_t *learned);
 
@@ -324,9 +308,6 @@ bool ebb_tracker_follows(ebb_t *ebb, const ebb_recording_t *learned);
  * known; the caller's to free. NULL: nothing is known. */
 ebb_buffer_t **ebb_tracker_present(ebb_t *ebb, const ebb_recording_t *learned);
 
-/* What is dropped is made. The cursor is lost, and buffers have no numbers, until the next boundary: the program's
- * operations are not shown to this module for now. */
-void ebb_tracker_pause(ebb_device_t *dev);
 /* The program is in the middle of a step, where a plan has left it (replay.h): followed from here on. */
 struct ebb_orphans;
 void ebb_tracker_resume(ebb_device_t *dev, struct ebb_orphans *left);
@@ -335,10 +316,27 @@ void ebb_tracker_resume(ebb_device_t *dev, struct ebb_orphans *left);
  * program. */
 ebb_status_t ebb_tracker_before(ebb_device_t *dev, const ebb_operation_t *operation);
 void ebb_tracker_after(ebb_t *ebb, const ebb_operation_t *operation, bool issued);
-/* A buffer of the program is about to be freed, on the stream; NULL: now. */
+/* A buffer of the program was allocated. */
+void ebb_tracker_allocated(const ebb_buffer_t *buffer);
+/* One is about to be freed, on the stream; NULL: now. */
 void ebb_tracker_freeing(ebb_buffer_t *buffer, ebb_stream_t *stream);
 
-/* ---- what comes next, for residence/ ---- */
+/* ---- the same, for profiling passes (match.c, numbers.c) ---- */
+
+/* The one behind an operation on its stream; EBB_NONE: there is none. */
+uint32_t ebb_match_next(ebb_t *ebb, uint32_t operation);
+/* How this step differs from the recorded one, valid until the next call; NULL: it does not so far, and if `whole`, to the end. */
+const char *ebb_match_difference(ebb_t *ebb, bool whole);
+/* Operations that were left out, so far. */
+uint32_t ebb_match_missing(ebb_t *ebb);
+/* At the end of a step that has matched: the trace's `next` and sizes. */
+void ebb_match_note_next(ebb_t *ebb);
+/* The buffer that was seen to be one of the recording in this step; NULL: none yet. */
+ebb_buffer_t *ebb_match_buffer(ebb_t *ebb, uint32_t id);
+/* Whether an operation that is not recorded has touched it since this was asked last. */
+bool ebb_match_take_strayed(ebb_t *ebb, uint32_t id);
+
+/* ---- what comes next, for residence/ (ahead.c) ---- */
 
 typedef struct ebb_next_use {
     bool known; /* else the rest means nothing */
@@ -362,21 +360,5 @@ ebb_next_use_t ebb_tracker_next_use(const ebb_buffer_t *buffer);
 bool ebb_tracker_coming(ebb_t *ebb, uint32_t ahead, ebb_coming_t *out);
 /* The i-th buffer that it touches. NULL: not allocated yet. */
 ebb_buffer_t *ebb_tracker_touched(ebb_t *ebb, uint32_t ahead, uint32_t i);
-
-/* ---- for recipe.c ---- */
-
-typedef struct ebb_tracked {
-    ebb_recording_t *learned; /* NULL: nothing is followed */
-    unsigned device_number;   /* the device on which it is */
-    ebb_uses_t uses;
-    ebb_buffer_t **buffer; /* [buffers] alive, under this number; NULL: none is known */
-    bool known;            /* the cursor is right */
-    bool paused,
-        resumed; /* ebb_tracker_pause, since the last boundary; ebb_tracker_resume, until another one begins */
-    uint32_t cursor; /* the next operation; operation_count: the step is over */
-    uint64_t step;   /* counts boundaries */
-    bool matches;    /* the operation under way is the one at the cursor, on the recorded buffers */
-    uint32_t at;     /* its number then */
-} ebb_tracked_t;
 
 #endif
