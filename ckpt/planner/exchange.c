@@ -23,7 +23,7 @@ static uint32_t producer_of(const ebb_model_t *m, uint32_t buffer)
 /* False: there are too many. */
 static bool add_item(ebb_exchange_t *x, uint32_t buffer)
 {
-    ebb_window_t *w = &x->window;
+    ebb_exchange_window_t *w = &x->window;
     if (x->item_of[buffer] != EBB_NONE || !may_be_item(x, buffer))
         return true;
     if (w->item_count == EBB_WINDOW_ITEMS)
@@ -60,7 +60,7 @@ static bool can_be_read(const ebb_exchange_t *x, const ebb_touch_t *touch)
 static bool add_replay(ebb_exchange_t *x, uint32_t item)
 {
     const ebb_model_t *m = x->model;
-    ebb_window_t *w = &x->window;
+    ebb_exchange_window_t *w = &x->window;
     const uint32_t operation = producer_of(m, x->buffer[item]),
                    rebuild = m->content[m->buffer[x->buffer[item]].first_content + 1].rebuild;
     ebb_window_replay_t r = {.operation = operation,
@@ -200,7 +200,7 @@ static void find_sets(ebb_exchange_t *x)
 {
     const ebb_model_t *m = x->model;
     const ebb_schedule_t *s = x->schedule;
-    ebb_window_t *w = &x->window;
+    ebb_exchange_window_t *w = &x->window;
     const uint32_t from = x->first_of[x->begin], to = x->first_of[x->end];
     uint64_t wanted = 0;
     w->begin = 0;

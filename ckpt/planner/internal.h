@@ -314,7 +314,7 @@ typedef struct ebb_exchange {
     bool *copied;       /* per buffer: it is copied throughout the window, or on the host */
     uint32_t *first_of; /* per operation, and one more: the first event of its point */
     uint32_t *item_of;  /* per buffer: in the window, or EBB_NONE */
-    ebb_window_t window;
+    ebb_exchange_window_t window;
     uint32_t begin, end;               /* operations of the window */
     uint32_t buffer[EBB_WINDOW_ITEMS]; /* per item */
     /* Per item: its interval at the beginning of the window, at its end; EBB_NONE. */

@@ -237,7 +237,7 @@ typedef struct ebb_window_step {
 } ebb_window_step_t;
 
 /* Owns the steps. Lists by operation have an entry more, for the end. */
-typedef struct ebb_window {
+typedef struct ebb_exchange_window {
     uint32_t length, item_count, replay_count;
     uint64_t begin;                                                 /* items that are resident */
     uint32_t chunks[EBB_WINDOW_ITEMS], replay_of[EBB_WINDOW_ITEMS]; /* per item; EBB_NONE: none makes it */
@@ -248,10 +248,10 @@ typedef struct ebb_window {
     ebb_window_replay_t replay[EBB_WINDOW_ITEMS];
     ebb_window_step_t *step; /* the cheapest */
     uint32_t step_count;
-} ebb_window_t;
+} ebb_exchange_window_t;
 
 /* The least time of replays, below `below_ns`, and the steps; UINT64_MAX: none is known. Takes no more than so many states, which it
  * subtracts. `enough`: they sufficed, so that there is none. */
-uint64_t ebb_window_search(ebb_window_t *window, uint64_t below_ns, uint32_t *states, bool *enough);
+uint64_t ebb_window_search(ebb_exchange_window_t *window, uint64_t below_ns, uint32_t *states, bool *enough);
 
 #endif

@@ -93,7 +93,7 @@ static void add_event(splice_t *p, uint32_t operation, uint32_t point, bool repl
 
 static void play(splice_t *p)
 {
-    const ebb_window_t *w = &p->x->window;
+    const ebb_exchange_window_t *w = &p->x->window;
     uint32_t at = 0;
     p->point_at[0] = p->first;
     close_useless(p, 0);
@@ -168,7 +168,7 @@ static void make_way(splice_t *p, const uint32_t old_end, uint32_t moves, uint32
 void ebb_exchange_put_in(ebb_exchange_t *x)
 {
     ebb_schedule_t *s = x->schedule;
-    const ebb_window_t *w = &x->window;
+    const ebb_exchange_window_t *w = &x->window;
     const uint32_t first = x->first_of[x->begin], end = x->first_of[x->end], moves = s->move_count,
                    intervals = s->interval_count;
     splice_t p = {.x = x, .first = first, .items = w->begin};

@@ -24,7 +24,7 @@ typedef struct entry {
 
 /* Owns its arrays. */
 typedef struct search {
-    const ebb_window_t *window;
+    const ebb_exchange_window_t *window;
     state_t *state;
     entry_t *heap;
     uint32_t *slot; /* of states, by what they are; EBB_NONE */
@@ -68,7 +68,7 @@ static uint32_t pop(search_t *s)
 }
 
 /* What cannot be had any more from a state: UINT64_MAX. */
-static uint64_t rest_of(const ebb_window_t *w, uint32_t at, uint64_t items)
+static uint64_t rest_of(const ebb_exchange_window_t *w, uint32_t at, uint64_t items)
 {
     uint64_t missing = w->wanted[at] & ~items & w->made[at], seen = missing, ns = 0;
     while (missing) {
@@ -84,7 +84,7 @@ static uint64_t rest_of(const ebb_window_t *w, uint32_t at, uint64_t items)
     return ns;
 }
 
-static uint32_t chunks_of(const ebb_window_t *w, uint64_t items)
+static uint32_t chunks_of(const ebb_exchange_window_t *w, uint64_t items)
 {
     uint32_t chunks = 0;
     for (; items; items &= items - 1)
@@ -131,7 +131,7 @@ static void reach(search_t *s, uint32_t parent, uint32_t at, uint64_t items, uin
 /* All that can come next. Nothing is given up as long as all of it fits. */
 static void expand(search_t *s, uint32_t from)
 {
-    const ebb_window_t *w = s->window;
+    const ebb_exchange_window_t *w = s->window;
     const state_t now = s->state[from];
     const uint32_t at = now.at, held = chunks_of(w, now.items);
     const ebb_window_operation_t *o = &w->operation[at];
@@ -159,7 +159,7 @@ static void expand(search_t *s, uint32_t from)
 }
 
 /* The steps that lead to a state, into window->step. */
-static bool tell(search_t *s, ebb_window_t *w, uint32_t state)
+static bool tell(search_t *s, ebb_exchange_window_t *w, uint32_t state)
 {
     uint32_t count = 0;
     for (uint32_t i = state; s->state[i].parent != EBB_NONE; i = s->state[i].parent)
@@ -171,7 +171,7 @@ static bool tell(search_t *s, ebb_window_t *w, uint32_t state)
     return w->step;
 }
 
-uint64_t ebb_window_search(ebb_window_t *w, uint64_t below_ns, uint32_t *states, bool *enough)
+uint64_t ebb_window_search(ebb_exchange_window_t *w, uint64_t below_ns, uint32_t *states, bool *enough)
 {
     search_t s = {.window = w, .below_ns = below_ns, .most = *states < STATES ? *states : STATES};
     uint64_t ns = UINT64_MAX;
