@@ -9,9 +9,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "ckpt/checker/checker.h"
-#include "ckpt/planner/internal.h"
 #include "plan_exact.h"
+#include "plan_laid.h"
 #include "traces.h"
 
 #define PLENTY (UINT64_C(1) << 50)
@@ -34,21 +33,6 @@ static uint64_t replay_ns(const ebb_schedule_t *s, const ebb_trace_t *t)
     return ns;
 }
 
-/* On as many chunks as it takes. */
-static void its_plan_is_good(const ebb_schedule_t *s, const ebb_model_t *m)
-{
-    char why[400] = "";
-    const ebb_check_limits_t limits = {PLENTY, PLENTY};
-    ebb_overlay_t overlay;
-    assert_true(ebb_overlay_make(&overlay, s, m, 0));
-    ebb_plan_t *plan = ebb_schedule_emit(s, &overlay, m);
-    assert_non_null(plan);
-    if (!ebb_check_plan(m->trace, plan, &limits, why, sizeof why))
-        fail_msg("not a good plan: %s", why);
-    ebb_plan_delete(plan);
-    ebb_overlay_delete(&overlay);
-}
-
 static bool walk(ebb_schedule_t *s, const ebb_model_t *m, uint32_t chunks)
 {
     const ebb_search_params_t params = {.target_chunks = chunks,
@@ -68,7 +52,7 @@ static void beside_the_best(ebb_schedule_t *s, const ebb_model_t *m, uint32_t ch
     const uint64_t before = replay_ns(s, t);
     const uint32_t changed = ebb_schedule_exchange(s, m, chunks, STATES);
     assert_int_not_equal(changed, EBB_NONE);
-    its_plan_is_good(s, m);
+    ebb_plan_delete(plan_laid(s, m));
     counts->schedules++;
     counts->changed += changed > 0;
     const bool fits = ebb_schedule_peak(s, m) <= chunks;
@@ -131,7 +115,7 @@ static void among_copies_plans_stay_good(void **state)
                                changed = ebb_schedule_exchange(&s, &m, chunks, 20000);
                 assert_int_not_equal(changed, EBB_NONE);
                 assert_true(peak > chunks || replay_ns(&s, t) <= before);
-                its_plan_is_good(&s, &m);
+                ebb_plan_delete(plan_laid(&s, &m));
                 counts.schedules++;
                 counts.changed += changed > 0;
             }

@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/checker/checker.h"
-#include "ckpt/planner/internal.h"
+#include "plan_laid.h"
 #include "traces.h"
 
 #define PLENTY (UINT64_C(1) << 50)
@@ -23,18 +22,10 @@ typedef struct counts {
 /* The chunks that a plan of the schedule takes, which must be a good one; its predicted time. */
 static uint32_t lay(const ebb_schedule_t *s, const ebb_model_t *m, uint64_t *ns)
 {
-    char why[400] = "";
-    const ebb_check_limits_t limits = {PLENTY, PLENTY};
-    ebb_overlay_t overlay;
-    assert_true(ebb_overlay_make(&overlay, s, m, 0));
-    ebb_plan_t *plan = ebb_schedule_emit(s, &overlay, m);
-    assert_non_null(plan);
-    if (!ebb_check_plan(m->trace, plan, &limits, why, sizeof why))
-        fail_msg("not a good plan: %s", why);
+    ebb_plan_t *plan = plan_laid(s, m);
     *ns = ebb_simulate_ns(plan, m->trace, &m->request->hardware);
     const uint32_t chunks = plan->chunk_count;
     ebb_plan_delete(plan);
-    ebb_overlay_delete(&overlay);
     return chunks;
 }
 
