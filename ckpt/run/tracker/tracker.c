@@ -53,11 +53,13 @@ void ebb_tracker_boundary(ebb_device_t *dev, ebb_recording_t *learned)
     const ebb_tracked_t *tracked = dev->ebb->run->tracked;
     const bool other =
         learned && learned->trace && (!ebb_tracker_follows(dev->ebb, learned) || tracked->resumed);
-    if (other && take_up(dev, learned)) {
+    if (other) {
+        ebb_tracker_end(dev);
         ebb_link(
-            dev); /* takes memory while it measures, and so must not be asked first when memory runs out */
-        ebb_recipe_begin(dev);
+            dev); /* takes memory to measure: what leaves for it would ask for the link, were anything followed */
     }
+    if (other && take_up(dev, learned))
+        ebb_recipe_begin(dev);
     if (tracked->learned && (other || !ebb_match_is_fresh(dev->ebb)))
         begin_step(dev);
 }
