@@ -389,7 +389,8 @@ int sg_tensor_map_read(const void *map, softgpu_tensor_t *out);
 struct CUfunc_st {
     const softgpu_kernel_t *kernel;
     sg_module_t *module;
-    uint32_t param_bytes;
+    uint32_t param_bytes;                           /* as kernels find them: laid out as in C */
+    uint32_t buffer_bytes;                          /* as a launch's `extra` gives them: sg_param_offset */
     _Atomic int max_dynamic_shared;                 /* as set; -1: not set */
     _Atomic softgpu_run_fn run[SOFTGPU_MODE_COUNT]; /* NULL: not there, or not opened yet (mode.c) */
 };
@@ -397,14 +398,16 @@ struct CUfunc_st {
 struct CUkern_st {
     CUfunction function;
 };
+/* Where a parameter lies in the buffer of a launch's `extra`, and what cuFuncGetParamInfo says of it. */
+uint32_t sg_param_offset(const softgpu_kernel_t *k, uint32_t index);
 /* What the function may have of dynamic shared memory. */
 uint32_t sg_function_max_shared(CUfunction f);
 /* A function of a loaded module, or CUDA_ERROR_INVALID_HANDLE: for a CUkernel, too (seen on hardware: accel-sim pull request 521). */
 CUresult sg_function_check(CUfunction f);
 /* For calls that document a CUkernel cast to CUfunction (launches and occupancy): *f becomes the kernel's function. */
 CUresult sg_function_resolve(CUfunction *f);
-/* The function of a library's kernel, or CUDA_ERROR_INVALID_HANDLE. Of a CUfunction it does not return: it ends the process, as a real
- * driver does (cuKernelGetFunction: NVIDIA/cuda-python issue 129; of the other calls for kernels no document says better). */
+/* The function of a library's kernel, or CUDA_ERROR_INVALID_HANDLE: for a CUfunction, too (H200, driver 580.159.04; an earlier driver
+ * crashed: NVIDIA/cuda-python issue 129). */
 CUresult sg_kernel_resolve(CUkernel kernel, CUfunction *out);
 bool sg_function_loaded_locked(CUfunction f);
 /* The context of its module; NULL: a library's, which belong to none. */

@@ -43,8 +43,16 @@ const char *conformance_kernels(void)
 CUmodule conformance_module(void)
 {
     static CUmodule module;
-    if (!module)
-        OK(cuModuleLoad(&module, conformance_kernels()));
+    if (module)
+        return module;
+    CUfunction functions[64];
+    unsigned count;
+    OK(cuModuleLoad(&module, conformance_kernels()));
+    OK(cuModuleGetFunctionCount(&count, module));
+    CHECK(count <= sizeof functions / sizeof functions[0]);
+    OK(cuModuleEnumerateFunctions(functions, count, module));
+    for (unsigned i = 0; i < count; i++)
+        OK(cuFuncLoad(functions[i]));
     return module;
 }
 

@@ -61,7 +61,7 @@ static void update_devices(CUcontext ctx)
 static CUresult enable_locked(CUcontext ctx, CUcontext peer)
 {
     SG_TRY(sg_context_check_locked(peer));
-    if (peer == ctx || !peer->active)
+    if (!peer->active)
         return CUDA_ERROR_INVALID_CONTEXT;
     if (peer->device == ctx->device) /* cuDeviceCanAccessPeer denies it */
         return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;

@@ -32,19 +32,22 @@ sg_op_t *sg_op_clone(const sg_op_t *from)
 static bool make_view(sg_action_t *a, bool packed)
 {
     const softgpu_kernel_t *k = a->op->kernel.function->kernel;
-    sg_kernel_view_t *v = calloc(1, sizeof *v + k->param_count * sizeof(void *));
+    const size_t bytes = a->op->kernel.function->buffer_bytes;
+    sg_kernel_view_t *v = calloc(1, sizeof *v + k->param_count * sizeof(void *) + bytes);
     if (!v)
         return false;
-    char *payload = sg_op_payload(a->op);
+    char *payload = sg_op_payload(a->op), *buffer = (char *)&v->params[k->param_count];
     v->packed = packed;
-    v->bytes = a->op->payload_bytes;
+    v->bytes = bytes;
     v->extra[0] = CU_LAUNCH_PARAM_BUFFER_POINTER;
-    v->extra[1] = payload;
+    v->extra[1] = buffer;
     v->extra[2] = CU_LAUNCH_PARAM_BUFFER_SIZE;
     v->extra[3] = &v->bytes;
     v->extra[4] = CU_LAUNCH_PARAM_END;
-    for (uint32_t i = 0; i < k->param_count; i++)
+    for (uint32_t i = 0; i < k->param_count; i++) {
         v->params[i] = payload + k->params[i].offset_bytes;
+        memcpy(buffer + sg_param_offset(k, i), v->params[i], k->params[i].size_bytes);
+    }
     v->attribute[CU_LAUNCH_ATTRIBUTE_COOPERATIVE].cooperative = (int)a->op->kernel.launch.cooperative;
     a->view = v;
     return true;

@@ -146,10 +146,12 @@ static CUresult end_locked(CUstream stream, CUgraph *out)
         return sg_broken(SG_RULE_CAPTURE, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED,
                          "a capture ends in a stream in which it did not begin");
     }
+    CUresult result;
     if (c->mode != CU_STREAM_CAPTURE_MODE_RELAXED && c->thread != sg_capture_thread())
-        return sg_broken(SG_RULE_CAPTURE, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
-                         "a capture ends in a thread in which it did not begin");
-    CUresult result = c->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : check_joined_locked(c);
+        result = sg_broken(SG_RULE_CAPTURE, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
+                           "a capture ends in a thread in which it did not begin");
+    else
+        result = c->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : check_joined_locked(c);
     sg_graph_t *g = c->graph;
     bool borrowed = c->borrowed;
     sg_capture_end_locked(c);

@@ -168,7 +168,7 @@ static CUgraphNode source_of(const sg_node_t *node)
 static CUresult instantiate_locked(CUgraphExec *out, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *p)
 {
     sg_graph_t *g = sg_graph_find_locked(graph);
-    if (!g || g->capture || (g->owner && g->owner->action.child_moved))
+    if (!g || (g->owner && g->owner->action.child_moved))
         return CUDA_ERROR_INVALID_VALUE;
     if (g->has_memory && g->execs)
         return CUDA_ERROR_NOT_SUPPORTED;

@@ -70,7 +70,7 @@ typedef struct sg_kernel_view {
     size_t bytes;
     void *extra[5];
     CUlaunchAttributeValue attribute[CU_LAUNCH_ATTRIBUTE_MAX];
-    void *params[]; /* into the op's payload */
+    void *params[]; /* into the op's payload; behind them the buffer */
 } sg_kernel_view_t;
 
 typedef struct sg_action {

@@ -167,16 +167,6 @@ CUresult sg_exec_upload_locked(sg_exec_t *e, sg_stream_t *s)
 
 /* ---- the API ---- */
 
-/* In a capture a launch becomes a child graph. */
-static CUresult capture_launch_locked(const sg_exec_t *e, sg_stream_t *s)
-{
-    sg_action_t action = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
-    if (e->image->has_memory)
-        return CUDA_ERROR_NOT_SUPPORTED;
-    action.child = sg_graph_clone_locked(e->image, true);
-    return action.child ? sg_capture_node_locked(s, &action, NULL) : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
 static CUresult exec_in_stream_locked(CUgraphExec exec, CUstream stream, bool upload)
 {
     sg_exec_t *e = sg_exec_find_locked(exec);
@@ -188,9 +178,7 @@ static CUresult exec_in_stream_locked(CUgraphExec exec, CUstream stream, bool up
     CUresult result;
     if (!sg_capture_concerns_locked(s, &result))
         return upload ? sg_exec_upload_locked(e, s) : launch_locked(e, s);
-    if (result)
-        return result;
-    return upload ? sg_capture_sync_locked(s) : capture_launch_locked(e, s);
+    return result ? result : sg_capture_sync_locked(s); /* refuses it */
 }
 
 static CUresult exec_in_stream(CUgraphExec exec, CUstream stream, bool upload)

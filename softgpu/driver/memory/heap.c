@@ -544,6 +544,11 @@ static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, C
     sg_stream_t *stream = sg_stream_resolve_locked(handle);
     sg_pool_t *p = stream ? sg_pool_resolve_locked(pool, stream->ctx->device) : NULL;
     CUresult result;
+    if (p && !bytes) { /* nothing (H200, driver 580.159.04) */
+        sg_unlock();
+        *out = 0;
+        return CUDA_SUCCESS;
+    }
     if (p && sg_capture_alloc_locked(stream, p->device, bytes, out, &result)) {
         sg_unlock();
         return result;

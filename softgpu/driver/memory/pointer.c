@@ -161,7 +161,13 @@ static bool is_wide(CUpointer_attribute attribute)
     }
 }
 
-/* Unlike the single form, a pointer that is nobody's is no error: all values are 0. */
+/* Of the range of an address that belongs to no memory a list of questions says nothing (H200, driver 580.159.04). */
+static bool is_of_range(CUpointer_attribute attribute)
+{
+    return attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR || attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE;
+}
+
+/* Unlike the single form, an address that belongs to no memory is no error: values are 0, or stay as they were. */
 SG_EXPORT CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute *attributes, void **out,
                                           CUdeviceptr p)
 {
@@ -170,7 +176,7 @@ SG_EXPORT CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute *a
         return CUDA_ERROR_INVALID_VALUE;
     sg_lock();
     for (unsigned i = 0; i < count; i++)
-        if (attribute_of(attributes[i], p, out[i])) {
+        if (attribute_of(attributes[i], p, out[i]) && !is_of_range(attributes[i])) {
             memset(out[i], 0, is_wide(attributes[i]) ? 8 : 4);
             if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
                 *(int *)out[i] = CU_DEVICE_INVALID;

@@ -280,7 +280,7 @@ static CUresult add_access(sg_access_t *a, const sg_pool_t *p, const CUmemAccess
     }
     SG_TRY(sg_device_check(d->location.id));
     if (none && (unsigned)d->location.id == p->device)
-        return CUDA_ERROR_INVALID_VALUE; /* its own device always may */
+        return CUDA_ERROR_INVALID_DEVICE; /* its own device always may */
     uint8_t bit = (uint8_t)(1u << d->location.id);
     a->readers = none ? a->readers & (uint8_t)~bit : a->readers | bit;
     a->writers = a->readers;

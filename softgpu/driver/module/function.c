@@ -84,11 +84,11 @@ static uint32_t bank_begin(const softgpu_kernel_t *k)
     return last->offset_bytes + last->size_bytes > ONCE_THE_MOST ? 0x1a80 : 0x160;
 }
 
-static uint32_t device_offset(const softgpu_kernel_t *k, size_t index)
+uint32_t sg_param_offset(const softgpu_kernel_t *k, uint32_t index)
 {
     const uint32_t begin = bank_begin(k);
     uint32_t at = begin;
-    for (size_t i = 0;; i++) {
+    for (uint32_t i = 0;; i++) {
         const softgpu_param_t *p = &k->params[i];
         const uint32_t align = p->align_bytes;
         at = align ? (at + align - 1) / align * align : begin + p->offset_bytes;
@@ -103,7 +103,7 @@ SG_EXPORT CUresult cuFuncGetParamInfo(CUfunction f, size_t index, size_t *offset
     SG_TRY(check_function(f));
     if (!offset || index >= f->kernel->param_count)
         return CUDA_ERROR_INVALID_VALUE;
-    *offset = device_offset(f->kernel, index);
+    *offset = sg_param_offset(f->kernel, (uint32_t)index);
     if (size)
         *size = f->kernel->params[index].size_bytes;
     return CUDA_SUCCESS;

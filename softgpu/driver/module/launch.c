@@ -98,12 +98,13 @@ static bool dimensions_fit(const unsigned grid[3], const unsigned block[3])
            grid[2] <= 65535 && block[0] <= 1024 && block[1] <= 1024 && block[2] <= 64 && threads <= 1024;
 }
 
-/* Copies the arguments to their offsets in `out`, from either form that a launch may give them in. */
+/* Copies the arguments to their offsets in `out`, from either form that a launch may give them in. A buffer has the offsets that
+ * cuFuncGetParamInfo reports and exactly their bytes, or it is refused (H200, driver 580.159.04). */
 static CUresult gather_params(CUfunction f, char *out, void **params, void **extra)
 {
     const softgpu_kernel_t *k = f->kernel;
     if (extra) {
-        const void *buffer = NULL;
+        const char *buffer = NULL;
         size_t bytes = 0;
         for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
             if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
@@ -113,10 +114,12 @@ static CUresult gather_params(CUfunction f, char *out, void **params, void **ext
             else
                 return CUDA_ERROR_INVALID_VALUE;
         }
-        if (params || (f->param_bytes && (!buffer || bytes < f->param_bytes)))
+        if (params || (f->buffer_bytes && !buffer))
             return CUDA_ERROR_INVALID_VALUE;
-        if (f->param_bytes)
-            memcpy(out, buffer, f->param_bytes);
+        if (bytes != f->buffer_bytes)
+            return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+        for (uint32_t i = 0; i < k->param_count; i++)
+            memcpy(out + k->params[i].offset_bytes, buffer + sg_param_offset(k, i), k->params[i].size_bytes);
         return CUDA_SUCCESS;
     }
     if (k->param_count && !params)

@@ -17,6 +17,12 @@ static uint32_t param_bytes(const softgpu_kernel_t *k)
                : 0;
 }
 
+static uint32_t buffer_bytes(const softgpu_kernel_t *k)
+{
+    const uint32_t last = k->param_count - 1;
+    return k->param_count ? sg_param_offset(k, last) + k->params[last].size_bytes : 0;
+}
+
 static void module_free_locked(sg_module_t *m)
 {
     sg_variables_free_locked(m->variables);
@@ -46,6 +52,7 @@ static CUresult fill(sg_module_t *m)
         f->kernel = rows[i];
         f->module = m;
         f->param_bytes = param_bytes(rows[i]);
+        f->buffer_bytes = buffer_bytes(rows[i]);
         atomic_store(&f->max_dynamic_shared, -1);
         for (int mode = 0; mode < SOFTGPU_MODE_COUNT; mode++)
             atomic_store(&f->run[mode], rows[i]->run[mode]);
@@ -333,7 +340,7 @@ CUresult sg_kernel_resolve(CUkernel kernel, CUfunction *out)
     sg_lock();
     *out = function_of_locked(kernel);
     if (!*out && sg_function_loaded_locked((CUfunction)kernel))
-        die_of("CUfunction", "CUkernel");
+        sg_broken(SG_RULE_HANDLE, CUDA_ERROR_INVALID_HANDLE, "a CUfunction is given as a CUkernel");
     sg_unlock();
     return *out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
@@ -448,15 +455,15 @@ static CUresult list_kernels(CUkernel *out, unsigned count, const sg_module_t *m
 
 static CUresult variable_by_name(CUdeviceptr *out, size_t *bytes, const sg_module_t *m, const char *name)
 {
-    CUdeviceptr address;
-    size_t size;
-    if (!sg_variable_find(m->variables, name, &address, &size))
-        return CUDA_ERROR_NOT_FOUND;
+    /* Where there is no such variable the address becomes 0 (H200, driver 580.159.04). */
+    CUdeviceptr address = 0;
+    size_t size = 0;
+    const bool found = sg_variable_find(m->variables, name, &address, &size);
     if (out)
         *out = address;
     if (bytes)
         *bytes = size;
-    return CUDA_SUCCESS;
+    return found ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
 SG_EXPORT CUresult cuModuleGetFunction(CUfunction *out, CUmodule module, const char *name)

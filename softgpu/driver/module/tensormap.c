@@ -1,5 +1,5 @@
 /* tensormap.c: descriptors of tensors for the tensor memory accelerator. NVIDIA documents their size and alignment and nothing of what
- * is in them, so here no word of one is what went in: these sixteen are scrambled, each depending on all of them.
+ * is in them. That word 0 is the address as it is, and that no other word depends on it: H200, driver 580.159.04.
  *
  *   word 0       the global address
  *   word 1       kind (1 tiled, 2 im2col), data type, rank, interleave, swizzle, promotion, fill, wide mode: a byte each
@@ -7,7 +7,7 @@
  *   words 6-8    sizes of dimensions 0 to 4 less 1, 32 bits each, then 32 bits of 0
  *   words 9-12   tiled: box sizes, im2col: corners, channels, pixels; see encode()
  *   word 13      element strides, a byte each; word 14 is 0
- *   word 15      a sum of the others: bytes that were made or changed by anything but this driver are no descriptor
+ *   word 15      a sum of words 1 to 14: bytes that anything but this driver has made are no descriptor
  *
  * The arguments are checked as NVIDIA documents it for cuTensorMapEncodeTiled and its sisters.
  */
@@ -39,24 +39,15 @@ static uint64_t mix(uint64_t x, unsigned i)
 static uint64_t sum_of(const uint64_t w[WORDS])
 {
     uint64_t sum = 0;
-    for (unsigned i = 0; i < SUM; i++)
+    for (unsigned i = 1; i < SUM; i++)
         sum = mix(sum ^ w[i], i);
     return sum;
 }
 
-static void scramble(uint64_t w[WORDS])
-{
-    w[SUM] = sum_of(w);
-    for (unsigned i = 0; i < 2 * WORDS; i++)
-        w[i % WORDS] ^= mix(w[(i + WORDS - 1) % WORDS], i);
-}
-
 /* False: it is no descriptor. */
-static bool unscramble(uint64_t w[WORDS], const void *map)
+static bool read_words(uint64_t w[WORDS], const void *map)
 {
     memcpy(w, map, WORDS * sizeof *w);
-    for (unsigned i = 2 * WORDS; i-- > 0;)
-        w[i % WORDS] ^= mix(w[(i + WORDS - 1) % WORDS], i);
     return w[SUM] == sum_of(w);
 }
 
@@ -134,7 +125,7 @@ static void encode(CUtensorMap *out, const tensor_t *t, unsigned kind, unsigned 
     memcpy(&w[SIZES], sizes, sizeof sizes);
     memcpy(&w[BOX], box, 4 * sizeof box[0]);
     memcpy(&w[STEPS], steps, sizeof steps);
-    scramble(w);
+    w[SUM] = sum_of(w);
     _Static_assert(sizeof w == sizeof out->opaque, "a descriptor has 128 bytes");
     memcpy(out->opaque, w, sizeof w);
 }
@@ -219,18 +210,16 @@ SG_EXPORT CUresult cuTensorMapReplaceAddress(CUtensorMap *map, void *address)
 {
     SG_TRY(sg_enter());
     uint64_t w[WORDS];
-    if (!map || (uintptr_t)map % 64 || !address || (uintptr_t)address % 16 || !unscramble(w, map))
+    if (!map || (uintptr_t)map % 64 || !address || (uintptr_t)address % 16 || !read_words(w, map))
         return CUDA_ERROR_INVALID_VALUE;
-    w[0] = (uint64_t)(uintptr_t)address;
-    scramble(w);
-    memcpy(map->opaque, w, sizeof w);
+    map->opaque[0] = (uint64_t)(uintptr_t)address;
     return CUDA_SUCCESS;
 }
 
 CUdeviceptr sg_tensor_map_address(const void *map)
 {
     uint64_t w[WORDS];
-    return unscramble(w, map) ? w[0] : 0;
+    return read_words(w, map) ? w[0] : 0;
 }
 
 int sg_tensor_map_read(const void *map, softgpu_tensor_t *out)
@@ -238,7 +227,7 @@ int sg_tensor_map_read(const void *map, softgpu_tensor_t *out)
     uint64_t w[WORDS];
     uint8_t modes[8], steps[8];
     uint32_t sizes[6];
-    if (!unscramble(w, map))
+    if (!read_words(w, map))
         return 0;
     memcpy(modes, &w[1], sizeof modes);
     memcpy(steps, &w[STEPS], sizeof steps);

@@ -43,9 +43,7 @@ static CUresult access_attribute(CUstream handle, CUstreamAttrID id, CUstreamAtt
         *(set ? &s->attributes.window : &v->accessPolicyWindow) =
             *(set ? &v->accessPolicyWindow : &s->attributes.window);
     else if (s && id == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY)
-        *(set ? &s->attributes.policy : &v->syncPolicy) = set                    ? v->syncPolicy
-                                                          : s->attributes.policy ? s->attributes.policy
-                                                                                 : CU_SYNC_POLICY_AUTO;
+        *(set ? &s->attributes.policy : &v->syncPolicy) = *(set ? &v->syncPolicy : &s->attributes.policy);
     else if (s && id == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN)
         *(set ? &s->attributes.domain : &v->memSyncDomain) =
             *(set ? &v->memSyncDomain : &s->attributes.domain);

@@ -146,7 +146,7 @@ struct sg_stream {
     bool untracked;
     struct {
         CUaccessPolicyWindow window;
-        CUsynchronizationPolicy policy; /* 0: CU_SYNC_POLICY_AUTO was never changed */
+        CUsynchronizationPolicy policy; /* 0: never set, and read so, which is not CU_SYNC_POLICY_AUTO */
         CUlaunchMemSyncDomain domain;
     } attributes;
     sg_lane_t lane;

@@ -268,9 +268,10 @@ SG_EXPORT CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
         sg_broken(SG_RULE_RESERVATION, result, "cuMemMap: %zu bytes at 0x%llx are not reserved", bytes,
                   address);
     else if (offset || bytes != h->bytes)
-        sg_broken(SG_RULE_WHOLE_HANDLE, result,
-                  "cuMemMap: only a whole handle at offset 0 can be mapped (%zu bytes at %zu of %zu)", bytes,
-                  offset, h->bytes);
+        result =
+            sg_broken(SG_RULE_WHOLE_HANDLE, CUDA_ERROR_NOT_SUPPORTED,
+                      "cuMemMap: only a whole handle at offset 0 can be mapped (%zu bytes at %zu of %zu)",
+                      bytes, offset, h->bytes);
     else
         result = map_locked(r, address, h);
     sg_unlock();
@@ -290,13 +291,20 @@ static bool whole_mappings(const sg_range_t *r, CUdeviceptr address, size_t byte
     return at == address + bytes;
 }
 
+static bool nothing_mapped(const sg_range_t *r, CUdeviceptr address, size_t bytes)
+{
+    const size_t i = mapping_at(r, address);
+    return i == r->mapping_count || r->mappings[i].address >= address + bytes;
+}
+
 SG_EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t bytes)
 {
     SG_TRY(sg_enter_context());
     size_t first, count;
     sg_lock();
     sg_range_t *r = bytes ? find_reserved(address, bytes) : NULL;
-    bool whole = r && whole_mappings(r, address, bytes, &first, &count);
+    const bool nothing = r && nothing_mapped(r, address, bytes); /* no error (H200, driver 580.159.04) */
+    const bool whole = r && !nothing && whole_mappings(r, address, bytes, &first, &count);
     if (whole) {
         sg_order_unmapping_locked(address, bytes);
         sg_phys_unmap(address, bytes);
@@ -310,7 +318,7 @@ SG_EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t bytes)
         r->mapping_count -= count;
     }
     sg_unlock();
-    if (!whole)
+    if (!whole && !nothing)
         return sg_broken(SG_RULE_PARTIAL_UNMAP, CUDA_ERROR_INVALID_VALUE,
                          "cuMemUnmap: %zu bytes at 0x%llx are not whole mappings", bytes, address);
     return CUDA_SUCCESS;

@@ -1,7 +1,7 @@
 /* behaviour: Only a relaxed capture may be ended by another thread than the one that began it; others say WRONG_THREAD and
- * go on.
+ * are over: the stream captures no more, and there is no graph.
  * rules: capture
- * source: CUDA driver API, cuStreamEndCapture
+ * source: CUDA driver API, cuStreamEndCapture; H200, driver 580.159.04
  */
 #include "graph/graphs.h"
 
@@ -24,9 +24,12 @@ CONFORMANCE
     CUdeviceptr p = device_alloc(N * sizeof(int));
     CUstream s = capturing(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
     on_another_thread(end_elsewhere, &(ending_t){s, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD});
+    CHECK(status_of(s) == CU_STREAM_CAPTURE_STATUS_NONE);
     fill(s, p, 4, N);
-    CUgraph g = end_capture(s);
-    CHECK(count_nodes(g) == 1);
+    CUgraph g = NULL;
+    EXPECT(CUDA_ERROR_ILLEGAL_STATE, cuStreamEndCapture(s, &g));
+    OK(cuStreamSynchronize(s));
+    CHECK(all_equal(p, 4, N)); /* it was launched, not captured */
 
     OK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED));
     fill(s, p, 4, N);

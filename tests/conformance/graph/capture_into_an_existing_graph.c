@@ -1,6 +1,7 @@
-/* behaviour: A capture can put its nodes into a graph that exists, behind given nodes of it; the end gives back that graph.
+/* behaviour: A capture can put its nodes into a graph that exists, behind given nodes of it; the end gives back that graph. It
+ * may be instantiated meanwhile.
  * rules: none
- * source: CUDA driver API, cuStreamBeginCaptureToGraph
+ * source: CUDA driver API, cuStreamBeginCaptureToGraph; H200, driver 580.159.04
  */
 #include "graph/graphs.h"
 
@@ -19,6 +20,6 @@ CONFORMANCE
 
     CUgraphExec e = NULL;
     OK(cuStreamBeginCaptureToGraph(s, g, NULL, NULL, 0, CU_STREAM_CAPTURE_MODE_RELAXED));
-    CHECK(cuGraphInstantiate(&e, g, 0) != CUDA_SUCCESS); /* not before the end */
-    cuStreamEndCapture(s, &g);
+    EXPECT(CUDA_SUCCESS, cuGraphInstantiate(&e, g, 0));
+    CHECK(end_capture(s) == g);
 }

@@ -23,8 +23,9 @@ CONFORMANCE
             OK(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes));
         }
         OK(cuLaunchKernel(f, 2, 1, 1, 64, 1, 1, (unsigned)bytes, NULL, args, NULL));
-        CHECK(read_int(out) == n * (n - 1) / 2);
-        CHECK(read_int(out + 4) == n * (n - 1) / 2);
+        const int sum = (int)((int64_t)n * (n - 1) / 2); /* n * n may be beyond an int */
+        CHECK(read_int(out) == sum);
+        CHECK(read_int(out + 4) == sum);
     }
     EXPECT(CUDA_ERROR_INVALID_VALUE,
            cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most + 1));

@@ -1,7 +1,7 @@
 /* behaviour: cuTensorMapReplaceAddress makes of a tensor map the one that was encoded for the other address, byte for byte, and back; an
- * address that is not aligned is refused.
+ * address that is not aligned is refused. The first word is the address, the others do not depend on it.
  * rules: none
- * source: CUDA driver API, cuTensorMapEncodeTiled and cuTensorMapReplaceAddress
+ * source: CUDA driver API, cuTensorMapEncodeTiled and cuTensorMapReplaceAddress; the words: H200, driver 580.159.04
  */
 #include "conformance.h"
 
@@ -23,6 +23,8 @@ CONFORMANCE
         SKIP("no tensor maps before 9.0");
     OK(encode(&of_p, p));
     OK(encode(&of_q, q + 4096));
+    CHECK(of_p.opaque[0] == p && of_q.opaque[0] == q + 4096);
+    CHECK(!memcmp(&of_p.opaque[1], &of_q.opaque[1], sizeof map - sizeof map.opaque[0]));
     map = of_p;
     OK(cuTensorMapReplaceAddress(&map, (void *)(uintptr_t)(q + 4096)));
     CHECK(!memcmp(&map, &of_q, sizeof map));

@@ -1,8 +1,8 @@
-/* behaviour: a CUkernel is not a CUfunction: what asks about functions refuses it; launches and occupancy, which document the
+/* behaviour: a CUkernel is not a CUfunction: what asks about functions refuses it, and the other way round; launches and occupancy, which document the
  * cast, take it; its function is another handle, of the module that the library is in this context.
  * rules: handle
  * source: CUDA driver API, cuLaunchKernel, cuOccupancyMaxActiveBlocksPerMultiprocessor, cuLibraryGetModule; that cuFuncGetAttribute
- * refuses a CUkernel: seen on hardware, accel-sim-framework pull request 521
+ * refuses a CUkernel: seen on hardware, accel-sim-framework pull request 521; that cuKernelGetAttribute refuses a CUfunction: H200, driver 580.159.04
  */
 #include "conformance.h"
 
@@ -24,6 +24,8 @@ CONFORMANCE
     OK(cuKernelGetFunction(&f, k));
     CHECK((void *)f != (void *)k);
     OK(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, f));
+    EXPECT(CUDA_ERROR_INVALID_HANDLE,
+           cuKernelGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, (CUkernel)f, device));
     OK(cuFuncGetModule(&of_function, f));
     OK(cuLibraryGetModule(&of_library, library));
     CHECK(of_function == of_library);

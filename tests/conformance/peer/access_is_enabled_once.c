@@ -1,7 +1,7 @@
 /* behaviour: peer access is enabled once and disabled once; more often is ALREADY_ENABLED or NOT_ENABLED; a context is not its
- * own peer.
+ * own peer: that is UNSUPPORTED.
  * rules: peer-access
- * source: CUDA driver API, cuCtxEnablePeerAccess and cuCtxDisablePeerAccess
+ * source: CUDA driver API, cuCtxEnablePeerAccess and cuCtxDisablePeerAccess; H200, driver 580.159.04
  */
 #include "conformance.h"
 
@@ -9,7 +9,7 @@ CONFORMANCE
 {
     int count = 0, can = 0;
     OK(cuDeviceGetCount(&count));
-    EXPECT(CUDA_ERROR_INVALID_CONTEXT, cuCtxEnablePeerAccess(context, 0));
+    EXPECT(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, cuCtxEnablePeerAccess(context, 0));
     OK(cuDeviceCanAccessPeer(&can, device, device));
     CHECK(can == 0);
     if (count < 2)

@@ -1,6 +1,7 @@
-/* behaviour: of memory that was freed nothing is known: one question is INVALID_VALUE, a list of them is answered with zeros.
+/* behaviour: of memory that was freed nothing is known: one question is INVALID_VALUE, a list of them says
+ * that it has no type, and leaves the range as it was.
  * rules: none
- * source: CUDA driver API, cuPointerGetAttributes
+ * source: CUDA driver API, cuPointerGetAttributes; H200, driver 580.159.04
  */
 #include "conformance.h"
 
@@ -14,7 +15,9 @@ static void ask(CUdeviceptr p)
     void *out[] = {&type, &base, &bytes};
     EXPECT(CUDA_ERROR_INVALID_VALUE, cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p));
     OK(cuPointerGetAttributes(3, which, out, p));
-    CHECK(type == 0 && base == 0 && bytes == 0);
+    printf("type %u, base %llx, %zu bytes\n", type, base, bytes);
+    CHECK(type == 0);
+    CHECK(base == 7 && bytes == 7);
 }
 
 CONFORMANCE

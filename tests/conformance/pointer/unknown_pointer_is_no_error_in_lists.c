@@ -1,7 +1,7 @@
-/* behaviour: asked for one attribute, an address that the driver does not know is INVALID_VALUE; asked for several, the values
- * are null.
+/* behaviour: asked for one attribute, an address that the driver does not know is INVALID_VALUE; asked for several, its type
+ * is 0, and the beginning of its range stays as it was.
  * rules: none
- * source: CUDA driver API, cuPointerGetAttributes
+ * source: CUDA driver API, cuPointerGetAttributes; H200, driver 580.159.04
  */
 #include "conformance.h"
 
@@ -17,5 +17,7 @@ CONFORMANCE
     CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR};
     void *out[] = {&type, &base};
     OK(cuPointerGetAttributes(2, which, out, p));
-    CHECK(type == 0 && base == 0);
+    printf("type %u, base %llx\n", type, base);
+    CHECK(type == 0);
+    CHECK(base == 1);
 }

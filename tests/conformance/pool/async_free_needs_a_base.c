@@ -1,6 +1,7 @@
-/* behaviour: cuMemFreeAsync takes the base of a live allocation; anything else is INVALID_VALUE.
+/* behaviour: cuMemFreeAsync takes the base of a live allocation; anything else is INVALID_VALUE. An allocation of
+ * no bytes is none, and no error.
  * rules: freed
- * source: CUDA driver API, cuMemFreeAsync
+ * source: CUDA driver API, cuMemFreeAsync; H200, driver 580.159.04
  */
 #include "conformance.h"
 
@@ -15,5 +16,5 @@ CONFORMANCE
     OK(cuMemFreeAsync(p, s));
     OK(cuStreamSynchronize(s));
     EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemFreeAsync(p, s));
-    EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemAllocAsync(&p, 0, s));
+    EXPECT(CUDA_SUCCESS, cuMemAllocAsync(&p, 0, s));
 }

@@ -1,6 +1,6 @@
-/* behaviour: a pool's own device may always touch its memory: access cannot be taken from it.
+/* behaviour: a pool's own device may always touch its memory: access cannot be taken from it, which is INVALID_DEVICE.
  * rules: none
- * source: CUDA programming guide, Multi-GPU Support of the stream ordered allocator
+ * source: CUDA programming guide, Multi-GPU Support of the stream ordered allocator; H200, driver 580.159.04
  */
 #include "conformance.h"
 
@@ -21,7 +21,7 @@ CONFORMANCE
     memset(&desc, 0, sizeof desc);
     desc.location = here;
     desc.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemPoolSetAccess(pool, &desc, 1));
+    EXPECT(CUDA_ERROR_INVALID_DEVICE, cuMemPoolSetAccess(pool, &desc, 1));
     desc.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     EXPECT(CUDA_SUCCESS, cuMemPoolSetAccess(pool, &desc, 1));
 }

@@ -1,22 +1,23 @@
 /* behaviour: cuModuleGetGlobal gives address and size of __device__ and __constant__ variables, which begin as written in the
- * source, are copied like any device memory and are seen and changed by kernels; either result may be left out.
+ * source, are copied like any device memory and are seen and changed by kernels; either result may be left out. Of
+ * a variable that is not there the address becomes 0.
  * rules: none
- * source: CUDA driver API, cuModuleGetGlobal
+ * source: CUDA driver API, cuModuleGetGlobal; H200, driver 580.159.04
  */
 #include "conformance.h"
 
 CONFORMANCE
 {
     const int values[3] = {10, 20, 30};
-    CUdeviceptr counter, factors, out = device_alloc(4);
+    CUdeviceptr counter, factors, none = 7, out = device_alloc(4);
     size_t bytes;
     OK(cuModuleGetGlobal(&counter, &bytes, conformance_module(), "conformance_counter"));
     CHECK(bytes == 4);
     OK(cuModuleGetGlobal(NULL, &bytes, conformance_module(), "conformance_factors"));
     CHECK(bytes == 12);
     OK(cuModuleGetGlobal(&factors, NULL, conformance_module(), "conformance_factors"));
-    EXPECT(CUDA_ERROR_NOT_FOUND,
-           cuModuleGetGlobal(&factors, &bytes, conformance_module(), "no_such_variable"));
+    EXPECT(CUDA_ERROR_NOT_FOUND, cuModuleGetGlobal(&none, &bytes, conformance_module(), "no_such_variable"));
+    CHECK(none == 0);
     CHECK(read_int(counter) == 5);
     CHECK(read_int(factors + 8) == 0);
     OK(cuMemcpyHtoD(factors, values, sizeof values));

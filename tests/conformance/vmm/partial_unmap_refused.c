@@ -1,7 +1,7 @@
 /* behaviour: cuMemUnmap takes whole mappings; a part of one is INVALID_VALUE and stays mapped. Several neighbours go with
- * one call.
+ * one call. Where nothing is mapped there is nothing to unmap, and no error.
  * rules: partial-unmap
- * source: CUDA driver API, cuMemUnmap
+ * source: CUDA driver API, cuMemUnmap; H200, driver 580.159.04
  */
 #include "vmm.h"
 
@@ -18,6 +18,6 @@ CONFORMANCE
     EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemUnmap(p + g, g));
     CHECK(read_int(p) == 5);
     EXPECT(CUDA_SUCCESS, cuMemUnmap(p, 3 * g));
-    EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemUnmap(p, 2 * g)); /* nothing is there */
+    EXPECT(CUDA_SUCCESS, cuMemUnmap(p, 2 * g)); /* nothing is there */
     OK(cuMemAddressFree(p, 4 * g));
 }
