@@ -263,12 +263,11 @@ void sg_modules_drop_locked(CUcontext ctx)
 
 /* ---- handles ---- */
 
-/* No document says what a driver does with a handle of one of these kinds in place of the other; that it crashes with a function in place
- * of a kernel is known (sg.h). */
-static _Noreturn void die_of(const char *given, const char *wanted)
+/* No document says what a driver does with a module in place of a library. */
+static _Noreturn void die_of_module(void)
 {
-    sg_log(0, "rule %s: a %s is given as a %s: a driver follows it and crashes", sg_rule_name(SG_RULE_HANDLE),
-           given, wanted);
+    sg_log(0, "rule %s: a CUmodule is given as a CUlibrary: a driver may follow it and crash",
+           sg_rule_name(SG_RULE_HANDLE));
     signal(SIGSEGV, SIG_DFL);
     raise(SIGSEGV);
     abort();
@@ -287,7 +286,7 @@ static sg_module_t *library_locked(CUlibrary handle)
     sg_module_t *m = modules;
     while (m && (m->ctx || (const void *)&m->library_handle != handle)) {
         if ((const void *)m == handle)
-            die_of("CUmodule", "CUlibrary");
+            die_of_module();
         m = m->next;
     }
     return m;

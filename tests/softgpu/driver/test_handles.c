@@ -179,65 +179,38 @@ static void kernels_are_no_functions_but_can_be_launched(void **state)
                      CUDA_ERROR_INVALID_HANDLE);
 }
 
-static CUkernel function_as_kernel(void)
+static void functions_are_no_kernels(void **state)
 {
-    return (CUkernel)kernel("_Z4fillPffi");
-}
-
-static void get_function(void)
-{
+    (void)state;
+    const CUkernel cast = (CUkernel)kernel("_Z4fillPffi");
     CUfunction f;
-    cuKernelGetFunction(&f, function_as_kernel());
-}
-
-static void get_library(void)
-{
     CUlibrary l;
-    cuKernelGetLibrary(&l, function_as_kernel());
-}
-
-static void get_name(void)
-{
     const char *name;
-    cuKernelGetName(&name, function_as_kernel());
-}
-
-static void get_param_info(void)
-{
     size_t offset;
-    cuKernelGetParamInfo(function_as_kernel(), 0, &offset, NULL);
-}
-
-static void get_attribute(void)
-{
     int value;
-    cuKernelGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, function_as_kernel(), 0);
-}
-
-static void get_module(void)
-{
-    CUmodule m;
-    cuLibraryGetModule(&m, (CUlibrary)test_module);
+    assert_int_equal(cuKernelGetFunction(&f, cast), CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(cuKernelGetLibrary(&l, cast), CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(cuKernelGetName(&name, cast), CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(cuKernelGetParamInfo(cast, 0, &offset, NULL), CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(cuKernelGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, cast, 0),
+                     CUDA_ERROR_INVALID_HANDLE);
 }
 
 /* The child starts the driver itself. */
-static void functions_as_kernels_end_the_process(void **state)
+static void module_as_library_ends_the_process(void **state)
 {
-    void (*const call[])(void) = {get_function,   get_library,   get_name,
-                                  get_param_info, get_attribute, get_module};
     (void)state;
-    for (size_t i = 0; i < sizeof call / sizeof call[0]; i++) {
-        pid_t pid = fork();
-        if (!pid) {
-            signal(SIGSEGV, SIG_DFL);
-            driver_setup(NULL);
-            call[i]();
-            _exit(0);
-        }
-        int status;
-        assert_int_equal(waitpid(pid, &status, 0), pid);
-        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    const pid_t pid = fork();
+    if (!pid) {
+        CUmodule m;
+        signal(SIGSEGV, SIG_DFL);
+        driver_setup(NULL);
+        cuLibraryGetModule(&m, (CUlibrary)test_module);
+        _exit(0);
     }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
 }
 
 /* For pools the driver says INVALID_VALUE. */
@@ -274,13 +247,14 @@ static void wrong_contexts_are_invalid(void **state)
 int main(void)
 {
     const struct CMUnitTest own[] = {
-        cmocka_unit_test(functions_as_kernels_end_the_process)}; /* first: it forks */
+        cmocka_unit_test(module_as_library_ends_the_process)}; /* first: it forks */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_streams_are_invalid_handles),
         cmocka_unit_test(wrong_events_are_invalid_handles),
         cmocka_unit_test(wrong_modules_are_invalid_handles),
         cmocka_unit_test(wrong_functions_are_invalid_handles),
         cmocka_unit_test(kernels_are_no_functions_but_can_be_launched),
+        cmocka_unit_test(functions_are_no_kernels),
         cmocka_unit_test(wrong_pools_are_invalid_values),
         cmocka_unit_test(wrong_contexts_are_invalid),
     };

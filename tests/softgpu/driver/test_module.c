@@ -44,8 +44,9 @@ static void packed_arguments_arrive(void **state)
     OK(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, extra));
     OK(cuMemcpyDtoH(host, p, 400));
     assert_true(host[0] == 3.5f && host[99] == 3.5f);
-    bytes -= 1;
-    assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, extra), CUDA_ERROR_INVALID_VALUE);
+    for (bytes -= 1; bytes <= 17; bytes += 2)
+        assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, extra),
+                         CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
     OK(cuMemFree(p));
 }
 
@@ -82,7 +83,7 @@ static void over_aligned_parameters_lie_where_the_architecture_has_them(void **s
         }
 }
 
-/* A structure in C is another layout. */
+/* A buffer has the offsets that are reported: a structure in C is another layout, unless the constant bank is aligned as it is. */
 static void over_aligned_arguments_arrive_in_both_forms(void **state)
 {
     (void)state;
@@ -100,16 +101,28 @@ static void over_aligned_arguments_arrive_in_both_forms(void **state)
     for (unsigned i = 0; i < 32; i++)
         expected[i] = (i < 16 ? block.first.opaque : block.second.map.opaque)[i % 16] = 1000 + i;
     void *params[] = {&block.first, &block.out, &block.second};
-    size_t bytes = sizeof block;
-    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &block, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+    const CUfunction f = kernel("take_maps");
+    char buffer[1024] = {0};
+    size_t bytes = 0, in_c = sizeof block, offset, size;
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, buffer, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
                      CU_LAUNCH_PARAM_END};
+    void *as_in_c[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &block, CU_LAUNCH_PARAM_BUFFER_SIZE, &in_c,
+                       CU_LAUNCH_PARAM_END};
+    for (size_t i = 0; i < 3; i++) {
+        OK(cuFuncGetParamInfo(f, i, &offset, &size));
+        memcpy(buffer + offset, params[i], size);
+        bytes = offset + size;
+    }
     for (int by_buffer = 0; by_buffer < 2; by_buffer++) {
         OK(cuMemsetD8(block.out, 0, sizeof host));
-        OK(cuLaunchKernel(kernel("take_maps"), 1, 1, 1, 32, 1, 1, 0, NULL, by_buffer ? NULL : params,
+        OK(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, by_buffer ? NULL : params,
                           by_buffer ? extra : NULL));
         OK(cuMemcpyDtoH(host, block.out, sizeof host));
         assert_memory_equal(host, expected, sizeof host);
     }
+    assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, as_in_c),
+                     bytes == in_c ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    OK(cuCtxSynchronize());
     OK(cuMemFree(block.out));
 }
 
