@@ -36,7 +36,7 @@ bool ebb_args_pack(const ebb_signature_t *s, unsigned char *block, void **params
         }
         return true;
     }
-    const void *buffer = NULL;
+    const unsigned char *buffer = NULL;
     size_t bytes = 0;
     for (void **at = extra; at && *at != CU_LAUNCH_PARAM_END; at += 2) {
         if (*at == CU_LAUNCH_PARAM_BUFFER_POINTER)
@@ -46,11 +46,13 @@ bool ebb_args_pack(const ebb_signature_t *s, unsigned char *block, void **params
         else
             return false;
     }
-    if (params || s->is_shifted || (s->param_bytes && (!buffer || bytes < s->param_bytes)) ||
-        (!s->param_bytes && bytes))
+    if (params || bytes != s->param_bytes || (bytes && !buffer))
         return false;
-    if (s->param_bytes)
-        memcpy(block, buffer, s->param_bytes);
+    if (s->has_gaps)
+        memset(block, 0, bytes);
+    for (uint32_t i = 0; i < s->param_count; i++)
+        memcpy(block + s->params[i].offset_bytes, buffer + s->params[i].offset_bytes,
+               s->params[i].size_bytes);
     return true;
 }
 

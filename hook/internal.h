@@ -73,9 +73,8 @@
 enum { EBB_MAX_PARAM_BYTES = 32764 };
 
 /* Copies the arguments of either form of cuLaunchKernel into one block, each at its offset, zeros between
- * them. False: the driver is the one to complain about them, or it alone knows where they are: the offsets that it reports are those
- * in a kernel's constant bank, and what they have to do with the layout of the buffer in `extra` is documented nowhere. They differ from
- * a structure's where a parameter may be aligned to more than the bank's beginning is. */
+ * them. False: the driver is the one to complain about them. A buffer in `extra` has the offsets that the driver reports, and exactly their
+ * bytes (H200, driver 580.159.04): not those of a structure, where a parameter is aligned to more than the beginning of the constant bank. */
 bool ebb_args_pack(const ebb_signature_t *signature, unsigned char *block, void **params, void **extra);
 
 /* Accesses that a block of so many bytes can make. */

@@ -126,27 +126,6 @@ static bool list_params(ebb_t *ebb, CUfunction f, struct ebb_param *params, size
     return n < room && result == CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Where a kernel's constant bank has its parameters (compiled with nvcc 13.0, EIATTR_PARAM_CBANK in .nv.info). 0: not known. */
-static size_t bank_begin(void)
-{
-    CUdevice device;
-    int major = 0;
-    if (ebb_driver.cuCtxGetDevice(&device) ||
-        ebb_driver.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device))
-        return 0;
-    return major == 7 || major == 8 ? 0x160 : major == 9 ? 0x210 : major >= 10 && major <= 12 ? 0x380 : 0;
-}
-
-/* Its address is aligned, and not its offset, if its type has an alignment that goes with both. */
-static bool is_shifted(const struct ebb_param *p, size_t begin)
-{
-    for (size_t align = 32; align <= 128; align *= 2)
-        if (p->size_bytes && p->size_bytes % align == 0 &&
-            (!begin || ((begin + p->offset_bytes) % align == 0 && p->offset_bytes % align)))
-            return true;
-    return false;
-}
-
 static bool ask_driver(ebb_t *ebb, CUfunction f, ebb_signature_t *out)
 {
     struct ebb_param params[MOST_PARAMS + 1], *copy;
@@ -158,11 +137,9 @@ static bool ask_driver(ebb_t *ebb, CUfunction f, ebb_signature_t *out)
         return false;
     memcpy(copy, params, n * sizeof *copy);
     size_t end = n ? params[n - 1].offset_bytes + (size_t)params[n - 1].size_bytes : 0, filled = 0;
-    const size_t begin = bank_begin();
-    bool is_plain = true, has_structures = false, shifted = false;
+    bool is_plain = true, has_structures = false;
     for (size_t i = 0; i < n; i++) {
         has_structures |= params[i].size_bytes > 8;
-        shifted |= is_shifted(&params[i], begin);
         filled += params[i].size_bytes;
         is_plain &= params[i].size_bytes == 8 && params[i].offset_bytes == 8 * i;
     }
@@ -172,7 +149,6 @@ static bool ask_driver(ebb_t *ebb, CUfunction f, ebb_signature_t *out)
                              .has_gaps = filled < end,
                              .is_plain = is_plain,
                              .has_structures = has_structures,
-                             .is_shifted = shifted,
                              .params = copy};
     return true;
 }

@@ -38,7 +38,6 @@ typedef struct ebb_signature {
     bool has_gaps;       /* between its parameters */
     bool is_plain;       /* all of 8 bytes, one behind the other */
     bool has_structures; /* some are larger */
-    bool is_shifted;     /* some may be elsewhere in a structure of the same members: ebb_args_pack */
     uint8_t view;        /* obscure.c's */
     const struct ebb_param {
         uint32_t offset_bytes, size_bytes;
@@ -74,8 +73,8 @@ const void *ebb_module_source(ebb_t *ebb, const void *module);
 
 /* ---- tensor maps (tensor_map.c) ---- */
 
-/* What tensor map descriptors (cuTensorMapEncode*) point to. Their 128 bytes are opaque, so that
- * the address is noted when one is encoded and found again by the bytes. */
+/* What tensor map descriptors (cuTensorMapEncode*) point to. What is in their 128 bytes is documented nowhere (an H200's have the address in
+ * the first word), so that the address is noted when one is encoded and found again by the bytes. */
 
 /* They are copied about by value, but always to addresses of this alignment. */
 enum { EBB_TENSOR_MAP_ALIGN = 64 };
