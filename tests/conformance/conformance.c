@@ -53,6 +53,7 @@ CUmodule conformance_module(void)
     OK(cuModuleEnumerateFunctions(functions, count, module));
     for (unsigned i = 0; i < count; i++)
         OK(cuFuncLoad(functions[i]));
+    OK(cuCtxSynchronize()); /* loading may go on behind the call */
     return module;
 }
 

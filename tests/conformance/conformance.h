@@ -71,8 +71,8 @@ CUmemPoolProps pool_props(void);
 
 /* Where their module is: of the build folder, or of wherever that was copied to. */
 const char *conformance_kernels(void);
-/* Its kernels are loaded by the first call, all of them: loading one later waits for the device, so also for a stream that is
- * held (CUDA programming guide, Lazy Loading; H200, driver 580.159.04). */
+/* Its kernels are loaded by the first call, all of them: one that is loaded later runs only when the device has come to an end of what it
+ * does, a stream that is held included (CUDA programming guide, Lazy Loading; H200, driver 580.159.04). */
 CUmodule conformance_module(void);
 /* By the name in kernels.cu, which declares them extern "C". */
 CUfunction kernel(const char *name);

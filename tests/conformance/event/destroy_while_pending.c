@@ -9,8 +9,6 @@ CONFORMANCE
     CUstream a = new_stream(CU_STREAM_NON_BLOCKING), b = new_stream(CU_STREAM_NON_BLOCKING);
     CUevent event = new_event(0);
     CUdeviceptr p = device_alloc(sizeof(int));
-    (void)kernel("fill");
-    (void)kernel("add");
     hold_t h = hold(a);
     fill(a, p, 1, 1);
     OK(cuEventRecord(event, a));

@@ -29,7 +29,6 @@ CONFORMANCE
 {
     if (!device_attribute(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED))
         SKIP("no memory pools");
-    (void)kernel("fill");
     check(1000);
     check(3000000);
 }

@@ -8,7 +8,6 @@ CONFORMANCE
 {
     CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
     CUdeviceptr p = device_alloc(sizeof(int));
-    (void)kernel("fill");
     OK(cuMemsetD32(p, 0, 1));
     OK(cuCtxSynchronize());
     hold_t h = hold(s);
