@@ -10,6 +10,10 @@
 /* Ahead of need: one in so many of the chunks that exist, and at most so many. What is reserved beyond what is alive
  * stays small that way. */
 enum { AHEAD_SHARE = 128, AHEAD_MOST = 16 };
+/* Kept free for what grows by itself while the program runs, one in so many of the budget's chunks and so many at most: code that is
+ * loaded late, the driver's tables for pinned memory (H200, driver 580.159: 2 MiB for each GiB). Whatever has grown is measured only when NVML shows
+ * it, which is too late for the budget. */
+enum { HEADROOM_SHARE = 128, HEADROOM_MOST_BYTES = 64 << 20 };
 /* How long it takes until the driver, which had no memory, is asked again. */
 enum { REFUSAL_NS = 200 * 1000 * 1000 };
 
@@ -19,6 +23,18 @@ static void set_limit(ebb_device_t *dev)
     dev->chunks.budget_bytes = dev->chunks.total_bytes > taken ? dev->chunks.total_bytes - taken : 0;
     size_t limit = dev->chunks.budget_bytes / EBB_CHUNK_BYTES;
     dev->chunks.limit = limit < dev->chunks.room ? limit : dev->chunks.room;
+}
+
+static size_t headroom(size_t budget_bytes)
+{
+    const size_t chunks = budget_bytes / EBB_CHUNK_BYTES / HEADROOM_SHARE,
+                 most = HEADROOM_MOST_BYTES / EBB_CHUNK_BYTES;
+    return (chunks < most ? chunks : most) * EBB_CHUNK_BYTES;
+}
+
+size_t ebb_chunks_with_headroom(size_t bytes)
+{
+    return bytes + headroom(bytes + bytes / (HEADROOM_SHARE / 2));
 }
 
 void ebb_chunks_init(ebb_device_t *dev, size_t budget_bytes, size_t others_bytes)
@@ -35,7 +51,10 @@ void ebb_chunks_init(ebb_device_t *dev, size_t budget_bytes, size_t others_bytes
 
 void ebb_chunks_budget(ebb_device_t *dev, size_t budget_bytes)
 {
+    const size_t held = dev->chunks.overhead_bytes - dev->chunks.headroom_bytes;
     dev->chunks.total_bytes = budget_bytes;
+    dev->chunks.headroom_bytes = dev->chunks.follow ? headroom(budget_bytes) : 0;
+    dev->chunks.overhead_bytes = held + dev->chunks.headroom_bytes;
     set_limit(dev);
 }
 
@@ -58,13 +77,17 @@ void ebb_chunks_measure(ebb_device_t *dev)
     /* What the driver serves itself has been taken off already, perhaps before it is there: NVML's word is not held against it. */
     const size_t before = dev->chunks.overhead_bytes, lent = dev->chunks.lent * EBB_CHUNK_BYTES;
     const ebb_overhead_t now = ebb_overhead(dev->ebb, dev->device, dev->chunks.created * EBB_CHUNK_BYTES);
-    const size_t bytes = (now.bytes > lent ? now.bytes - lent : 0) + dev->chunks.reserve_bytes;
-    dev->chunks.overhead_bytes =
-        bytes > dev->chunks.least_overhead_bytes ? bytes : dev->chunks.least_overhead_bytes;
+    const size_t bytes = (now.bytes > lent ? now.bytes - lent : 0) + dev->chunks.reserve_bytes,
+                 held = bytes > dev->chunks.least_overhead_bytes ? bytes : dev->chunks.least_overhead_bytes,
+                 free_bytes = headroom(dev->chunks.total_bytes);
+    /* What grows within half of the headroom takes nothing from the program: no buffer leaves, and no plan ends for it. */
+    if (held + free_bytes / 2 > before || held + free_bytes < before)
+        dev->chunks.overhead_bytes = held + free_bytes;
+    dev->chunks.headroom_bytes = dev->chunks.overhead_bytes - held;
     set_limit(dev);
     if (dev->chunks.overhead_bytes > before && dev->chunks.created > dev->chunks.limit)
         ebb_log(EBB_INFO, "what ebb does not own has grown to %zu MiB%s: %zu MiB of the program's must leave",
-                dev->chunks.overhead_bytes >> 20, now.of_all ? ", other processes' included" : "",
+                held >> 20, now.of_all ? ", other processes' included" : "",
                 (dev->chunks.created - dev->chunks.limit) * EBB_CHUNK_BYTES >> 20);
 }
 
@@ -379,6 +402,7 @@ ebb_usage_t ebb_chunks_usage(ebb_device_t *dev)
 {
     return (ebb_usage_t){.budget_bytes = dev->chunks.budget_bytes,
                          .overhead_bytes = dev->chunks.overhead_bytes + dev->chunks.lent * EBB_CHUNK_BYTES,
+                         .headroom_bytes = dev->chunks.headroom_bytes,
                          .created_bytes = dev->chunks.created * EBB_CHUNK_BYTES,
                          .peak_bytes = dev->chunks.peak * EBB_CHUNK_BYTES,
                          .mapped_bytes = (dev->chunks.created - ebb_chunks_free(dev)) * EBB_CHUNK_BYTES};

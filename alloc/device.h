@@ -184,6 +184,7 @@ typedef struct ebb_chunks {
     ebb_chunk_list_t late; /* in use until their marks, when last asked */
     size_t total_bytes;    /* EBB_BUDGET */
     size_t budget_bytes, overhead_bytes;
+    size_t headroom_bytes;       /* of the overhead: nothing has it yet */
     size_t least_overhead_bytes; /* what it was at first: a context does not shrink */
     size_t reserve_bytes;
     bool follow;        /* measure the overhead */
@@ -490,9 +491,11 @@ void ebb_chunks_init(ebb_device_t *dev, size_t budget_bytes, size_t others_bytes
 void ebb_chunks_budget(ebb_device_t *dev, size_t budget_bytes);
 /* The peak is counted from now on. */
 void ebb_chunks_forget_peak(ebb_device_t *dev);
-/* From now on what else the process holds is measured before chunks are created, `reserve_bytes` more are held back,
- * and `ahead` of need some are created by a thread (ahead.c). */
+/* From now on what else the process holds is measured before chunks are created, `reserve_bytes` more are held back, and headroom for
+ * what grows in between (of a budget of 128 chunks or more); and `ahead` of need some are created by a thread (ahead.c). */
 void ebb_chunks_follow(ebb_device_t *dev, size_t reserve_bytes, bool ahead);
+/* The budget that has room for so many bytes, what ebb does not own included, beside that headroom. */
+size_t ebb_chunks_with_headroom(size_t bytes);
 /* Measures now: for callers that have seen something loaded. */
 void ebb_chunks_measure(ebb_device_t *dev);
 

@@ -103,7 +103,8 @@ void ebb_range_unmap_from(ebb_range_t *range);
 typedef struct ebb_usage {
     size_t budget_bytes;   /* for chunks: EBB_BUDGET less reserve and what else is on the device for this
                               process */
-    size_t overhead_bytes; /* held by the context and others: taken off */
+    size_t overhead_bytes; /* held by the context and others, and kept free for their growth: taken off */
+    size_t headroom_bytes; /* of them, what is still free */
     size_t foreign_bytes;  /* of them, what the driver serves the program itself (device.h), to the byte */
     size_t created_bytes;  /* chunks that exist */
     size_t peak_bytes;     /* the most that ever existed at once */

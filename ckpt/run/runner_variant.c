@@ -109,8 +109,10 @@ static void size_budget(ebb_device_t *dev, const ebb_trace_t *trace)
         return;
     runner->sized = true;
     const uint64_t peak = ebb_planning_peak(dev, trace, why, sizeof why);
-    const size_t not_ebbs = dev->budget_bytes - ebb_usage(dev).budget_bytes,
-                 bytes = (size_t)((double)peak * (double)ebb_options.budget.amount / 100) + not_ebbs;
+    const ebb_usage_t u = ebb_usage(dev);
+    const size_t not_ebbs = dev->budget_bytes - u.budget_bytes - u.headroom_bytes,
+                 share = (size_t)((double)peak * (double)ebb_options.budget.amount / 100),
+                 bytes = ebb_chunks_with_headroom(share + not_ebbs);
     if (!peak)
         ebb_log(EBB_WARN, "the budget stays %zu MiB, for the step's peak is not known: %s",
                 dev->budget_bytes >> 20, why);

@@ -89,12 +89,44 @@ static void what_is_ceded_may_not_be_there_yet(void **state)
     assert_true(there < held); /* and it is known */
 }
 
+static void nvml_shows_beside_chunks(size_t bytes)
+{
+    char shown[64];
+    snprintf(shown, sizeof shown, "self:%zu", ebb_chunks_usage(dev).created_bytes + bytes);
+    nvml_shows(shown);
+    ebb_chunks_measure(dev);
+}
+
+/* The driver's tables for pinned memory, code that is loaded late: NVML shows them when the budget is exceeded already, if nothing was kept free. */
+static void what_grows_by_itself_is_within_the_budget(void **state)
+{
+    (void)state;
+    ebb_lock();
+    const size_t budget = dev->chunks.total_bytes, start = 100 * MIB;
+    assert_true(budget >= 1024 * MIB);
+    nvml_shows_beside_chunks(start);
+    const size_t limit = ebb_chunks_limit(dev);
+    assert_true(limit * EBB_CHUNK_BYTES + start + 4 * MIB <= budget);
+    nvml_shows_beside_chunks(start + 2 * MIB);
+    assert_int_equal(ebb_chunks_limit(dev), limit); /* nothing has to leave for it */
+    for (size_t more = 2 * MIB; more <= 128 * MIB; more += 2 * MIB) {
+        assert_true(ebb_chunks_limit(dev) * EBB_CHUNK_BYTES + start + more <=
+                    budget); /* before it is measured */
+        nvml_shows_beside_chunks(start + more);
+    }
+    assert_true(ebb_chunks_limit(dev) < limit);
+    nvml_shows_beside_chunks(start);
+    assert_int_equal(ebb_chunks_limit(dev), limit);
+    ebb_unlock();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nvml_is_taken_at_its_word_where_it_can_be_true),
         cmocka_unit_test(a_process_that_holds_less_than_ebb_has_created_is_not_known),
         cmocka_unit_test(what_is_ceded_may_not_be_there_yet),
+        cmocka_unit_test(what_grows_by_itself_is_within_the_budget),
     };
     return cmocka_run_group_tests_name("overhead", tests, setup, NULL);
 }

@@ -47,6 +47,7 @@ class Context:
             env["LD_LIBRARY_PATH"] = str(self.build / "softgpu/lib")
         if self.host:
             env["EBB_HOST_BUDGET"] = self.host
+        env["EBB_PLAN_WAIT"] = "600000"  # a step lasts milliseconds, making a plan seconds: with it, few steps show what a driven one takes
         env["XDG_CACHE_HOME"] = str(self.work / "cache")
         env.update(more)
         return env

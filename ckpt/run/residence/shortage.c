@@ -126,7 +126,8 @@ static void say_holders(ebb_device_t *dev, const ebb_operation_t *op, const hold
 /* `wanted` bytes are to be had beside those that stay. */
 static void say_advice(ebb_device_t *dev, const ebb_usage_t *u, size_t wanted, size_t stays)
 {
-    const size_t needed = (wanted + stays + u->overhead_bytes + (1 << 20) - 1) >> 20,
+    const size_t held = u->overhead_bytes - u->headroom_bytes,
+                 needed = (ebb_chunks_with_headroom(wanted + stays + held) + (1 << 20) - 1) >> 20,
                  floor = ebb_run_floor(dev) >> 20;
     if (wanted > device_bytes())
         ebb_log(EBB_WARN, "  that is more than the device has");

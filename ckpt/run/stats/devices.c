@@ -27,7 +27,7 @@ static void add_context(ebb_device_t *dev, ebb_device_statistics_t *d)
     const ebb_usage_t u = ebb_usage(dev);
     const ebb_traffic_t t = ebb_traffic(dev);
     d->budget_bytes = u.budget_bytes;
-    d->overhead_bytes = u.overhead_bytes;
+    d->overhead_bytes = u.overhead_bytes - u.headroom_bytes;
     d->foreign_bytes = u.foreign_bytes;
     d->mapped_bytes = u.mapped_bytes;
     d->live_bytes = ebb_program_bytes(dev);
