@@ -4,6 +4,7 @@
 int conformance_failures;
 CUdevice device;
 CUcontext context;
+CUmodule module;
 
 static const char *name_of(CUresult code)
 {
@@ -40,27 +41,25 @@ const char *conformance_kernels(void)
     return elsewhere ? elsewhere : CONFORMANCE_KERNELS;
 }
 
-CUmodule conformance_module(void)
+static CUmodule load_kernels(void)
 {
-    static CUmodule module;
-    if (module)
-        return module;
+    CUmodule m;
     CUfunction functions[64];
     unsigned count;
-    OK(cuModuleLoad(&module, conformance_kernels()));
-    OK(cuModuleGetFunctionCount(&count, module));
+    OK(cuModuleLoad(&m, conformance_kernels()));
+    OK(cuModuleGetFunctionCount(&count, m));
     CHECK(count <= sizeof functions / sizeof functions[0]);
-    OK(cuModuleEnumerateFunctions(functions, count, module));
+    OK(cuModuleEnumerateFunctions(functions, count, m));
     for (unsigned i = 0; i < count; i++)
         OK(cuFuncLoad(functions[i]));
     OK(cuCtxSynchronize()); /* loading may go on behind the call */
-    return module;
+    return m;
 }
 
 CUfunction kernel(const char *name)
 {
     CUfunction f = NULL;
-    OK(cuModuleGetFunction(&f, conformance_module(), name));
+    OK(cuModuleGetFunction(&f, module, name));
     return f;
 }
 
@@ -159,6 +158,7 @@ static int run(const conformance_case_t *c)
     OK(cuDeviceGet(&device, 0));
     OK(cuDevicePrimaryCtxRetain(&context, device));
     OK(cuCtxSetCurrent(context));
+    module = load_kernels();
     c->body();
     return conformance_failures ? 1 : 0;
 }

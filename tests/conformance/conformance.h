@@ -1,6 +1,8 @@
 /* conformance.h: what the cases share. One file, one behaviour, in a process of its own; see README.md.
  *
- * A case defines CONFORMANCE { ... }. Before it runs there is a current primary context of device 0. Checks that
+ * A case defines CONFORMANCE { ... }. Before it runs there is a current primary context of device 0, in which all kernels of
+ * kernels.cu are loaded: one that is loaded later runs only when the device has come to an end of what it does, a stream that is held
+ * included (CUDA programming guide, Lazy Loading; H200, driver 580.159.04). Checks that
  * fail print file, line and values, and the case goes on to its end; it exits with 0, 1, or 77 (skipped).
  */
 #ifndef CONFORMANCE_H
@@ -17,6 +19,7 @@
 extern int conformance_failures;
 extern CUdevice device;
 extern CUcontext context;
+extern CUmodule module; /* kernels.cu */
 
 void conformance_expect(CUresult got, CUresult want, const char *call, const char *file, int line);
 void conformance_check(bool holds, const char *what, const char *file, int line);
@@ -71,9 +74,6 @@ CUmemPoolProps pool_props(void);
 
 /* Where their module is: of the build folder, or of wherever that was copied to. */
 const char *conformance_kernels(void);
-/* Its kernels are loaded by the first call, all of them: one that is loaded later runs only when the device has come to an end of what it
- * does, a stream that is held included (CUDA programming guide, Lazy Loading; H200, driver 580.159.04). */
-CUmodule conformance_module(void);
 /* By the name in kernels.cu, which declares them extern "C". */
 CUfunction kernel(const char *name);
 

@@ -8,17 +8,6 @@
 
 enum { N = 4096 }; /* ints in a buffer */
 
-/* A module cannot be loaded during a capture: kernels are there before the case begins. */
-#undef CONFORMANCE
-#define CONFORMANCE                                                                                          \
-    static void graph_case(void);                                                                            \
-    CONFORMANCE_AFTER(NULL)                                                                                  \
-    {                                                                                                        \
-        conformance_module();                                                                                \
-        graph_case();                                                                                        \
-    }                                                                                                        \
-    static void graph_case(void)
-
 static inline CUstream capturing(CUstreamCaptureMode mode)
 {
     CUstream s = new_stream(CU_STREAM_NON_BLOCKING);

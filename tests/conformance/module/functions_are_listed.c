@@ -6,7 +6,7 @@
 
 CONFORMANCE
 {
-    CUmodule m = conformance_module(), of;
+    CUmodule m = module, of;
     unsigned count = 0;
     OK(cuModuleGetFunctionCount(&count, m));
     CHECK(count >= 3);

@@ -19,7 +19,6 @@ CONFORMANCE
 {
     CUstream held = new_stream(CU_STREAM_NON_BLOCKING), other = new_stream(CU_STREAM_NON_BLOCKING);
     CUdeviceptr p = device_alloc(sizeof(int));
-    (void)kernel("fill");
     OK(cuLaunchHostFunc(held, wait_for_gate, NULL));
     fill(other, p, 4, 1);
     OK(cuStreamSynchronize(other));

@@ -11,12 +11,12 @@ CONFORMANCE
     const int values[3] = {10, 20, 30};
     CUdeviceptr counter, factors, none = 7, out = device_alloc(4);
     size_t bytes;
-    OK(cuModuleGetGlobal(&counter, &bytes, conformance_module(), "conformance_counter"));
+    OK(cuModuleGetGlobal(&counter, &bytes, module, "conformance_counter"));
     CHECK(bytes == 4);
-    OK(cuModuleGetGlobal(NULL, &bytes, conformance_module(), "conformance_factors"));
+    OK(cuModuleGetGlobal(NULL, &bytes, module, "conformance_factors"));
     CHECK(bytes == 12);
-    OK(cuModuleGetGlobal(&factors, NULL, conformance_module(), "conformance_factors"));
-    EXPECT(CUDA_ERROR_NOT_FOUND, cuModuleGetGlobal(&none, &bytes, conformance_module(), "no_such_variable"));
+    OK(cuModuleGetGlobal(&factors, NULL, module, "conformance_factors"));
+    EXPECT(CUDA_ERROR_NOT_FOUND, cuModuleGetGlobal(&none, &bytes, module, "no_such_variable"));
     CHECK(none == 0);
     CHECK(read_int(counter) == 5);
     CHECK(read_int(factors + 8) == 0);
