@@ -252,6 +252,7 @@ typedef struct ebb_range_list {
 typedef struct ebb_spare {
     ebb_range_list_t spares, ghosts;
     size_t most_owned; /* chunks under owners at once */
+    size_t mapped; /* chunks under new ranges, since a program that does not settle was last given new ones */
 } ebb_spare_t;
 
 /* share.c: the rights that every mapping has to give. */

@@ -11,6 +11,9 @@
  * whose sizes come and go settles into a set of ranges over the same chunks, with no mapping calls at all, and no
  * more memory than it has alive at its peak. Without this, spares would have to be unmapped, which only work that
  * is over allows, or new memory be created beside them.
+ *
+ * Not every program settles: one range can be put together from other chunks in each step for ever (GPT-2's logits in PyTorch, 1572 chunks,
+ * for which an H200 needed as long as for the rest of the step). One that goes on mapping gets new chunks, as long as the budget has them.
  */
 #include "alloc/internal.h"
 
@@ -21,6 +24,9 @@
 enum { GHOST_CHUNKS = 16384, GHOST_TRIES = 16 };
 /* Beyond what was ever alive at once, one in so many is created rather than taken from a spare. */
 enum { SLACK = 64 };
+/* When so many times the chunks that exist have been mapped, a range gets new ones. The first step maps each of them once. A chunk's
+ * access takes 30 us, unmapping it 20, creating it 12 (bench/gpu_costs.c; H200, driver 580.159). */
+enum { UNSETTLED = 2 };
 
 /* ---- lists ---- */
 
@@ -263,24 +269,30 @@ static void note_owned(ebb_device_t *dev)
         dev->spare.most_owned = owned(dev);
 }
 
-ebb_status_t ebb_spare_chunks(ebb_device_t *dev, size_t count, ebb_stream_t *stream, ebb_chunk_t *out)
+/* The rest of what is wanted; or an error, and what there was goes back. */
+static ebb_status_t take(ebb_device_t *dev, wanted_t w)
 {
-    wanted_t w = {count, 0, stream, out};
-    if (count > ebb_chunks_limit(dev))
-        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "an allocation above the budget", count * EBB_CHUNK_BYTES);
+    if (w.count > ebb_chunks_limit(dev))
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "an allocation above the budget",
+                        w.count * EBB_CHUNK_BYTES);
     take_at_once(dev, &w);
-    if (w.got < count && stream)
+    if (w.got < w.count && w.stream)
         steal_from_others(dev, &w);
-    if (w.got < count && ebb_heap_make_room(dev, count - w.got)) {
+    if (w.got < w.count && ebb_heap_make_room(dev, w.count - w.got)) {
         gather(dev, &w);
         create(dev, &w, SIZE_MAX);
     }
-    if (w.got < count) {
-        ebb_chunks_give_back(dev, w.got, out);
-        return ebb_fail(ebb_chunks_refusal(dev), "an allocation", count * EBB_CHUNK_BYTES);
+    if (w.got < w.count) {
+        ebb_chunks_give_back(dev, w.got, w.out);
+        return ebb_fail(ebb_chunks_refusal(dev), "an allocation", w.count * EBB_CHUNK_BYTES);
     }
     note_owned(dev);
     return 0;
+}
+
+ebb_status_t ebb_spare_chunks(ebb_device_t *dev, size_t count, ebb_stream_t *stream, ebb_chunk_t *out)
+{
+    return take(dev, (wanted_t){count, 0, stream, out});
 }
 
 size_t ebb_spare_at_once(ebb_device_t *dev, const ebb_stream_t *stream)
@@ -329,13 +341,26 @@ bool ebb_spare_take_whole(ebb_device_t *dev, size_t chunk_count, const ebb_strea
     return (*out = take_spare(dev, chunk_count, stream)) || (*out = take_ghost(dev, chunk_count, stream));
 }
 
+/* Counts a range that is mapped anew; now and then, of a program that does not settle, true. */
+static bool goes_on_mapping(ebb_device_t *dev, size_t chunk_count)
+{
+    dev->spare.mapped += chunk_count;
+    if (dev->spare.mapped <= UNSETTLED * ebb_chunks_created(dev))
+        return false;
+    dev->spare.mapped = 0;
+    return true;
+}
+
 ebb_status_t ebb_spare_take(ebb_device_t *dev, size_t chunk_count, ebb_stream_t *stream, ebb_range_t **out)
 {
     limit_ghosts(dev, GHOST_CHUNKS, false);
     ebb_range_t *r = ebb_range_new(dev, chunk_count);
     if (!r)
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "an address range", chunk_count * EBB_CHUNK_BYTES);
-    ebb_status_t status = ebb_spare_chunks(dev, chunk_count, stream, r->chunk);
+    wanted_t w = {chunk_count, 0, stream, r->chunk};
+    if (goes_on_mapping(dev, chunk_count))
+        create(dev, &w, SIZE_MAX);
+    ebb_status_t status = take(dev, w);
     if (!status && (status = ebb_range_map_on(r, r->chunk)))
         ebb_chunks_give_back(dev, chunk_count, r->chunk);
     if (status)
