@@ -37,6 +37,14 @@ size_t ebb_chunks_with_headroom(size_t bytes)
     return bytes + headroom(bytes + bytes / (HEADROOM_SHARE / 2));
 }
 
+/* Beside `held` bytes that are not ebb's, once they are followed. */
+static void keep_headroom(ebb_device_t *dev, size_t held)
+{
+    dev->chunks.headroom_bytes = dev->chunks.follow ? headroom(dev->chunks.total_bytes) : 0;
+    dev->chunks.overhead_bytes = held + dev->chunks.headroom_bytes;
+    set_limit(dev);
+}
+
 void ebb_chunks_init(ebb_device_t *dev, size_t budget_bytes, size_t others_bytes)
 {
     dev->chunks.total_bytes = budget_bytes;
@@ -51,11 +59,8 @@ void ebb_chunks_init(ebb_device_t *dev, size_t budget_bytes, size_t others_bytes
 
 void ebb_chunks_budget(ebb_device_t *dev, size_t budget_bytes)
 {
-    const size_t held = dev->chunks.overhead_bytes - dev->chunks.headroom_bytes;
     dev->chunks.total_bytes = budget_bytes;
-    dev->chunks.headroom_bytes = dev->chunks.follow ? headroom(budget_bytes) : 0;
-    dev->chunks.overhead_bytes = held + dev->chunks.headroom_bytes;
-    set_limit(dev);
+    keep_headroom(dev, dev->chunks.overhead_bytes - dev->chunks.headroom_bytes);
 }
 
 void ebb_chunks_forget_peak(ebb_device_t *dev)
@@ -68,6 +73,7 @@ void ebb_chunks_follow(ebb_device_t *dev, size_t reserve_bytes, bool ahead)
     dev->chunks.follow = true;
     dev->chunks.reserve_bytes = reserve_bytes;
     dev->chunks.ahead = ahead;
+    keep_headroom(dev, dev->chunks.overhead_bytes);
 }
 
 void ebb_chunks_measure(ebb_device_t *dev)
@@ -82,9 +88,9 @@ void ebb_chunks_measure(ebb_device_t *dev)
                  free_bytes = headroom(dev->chunks.total_bytes);
     /* What grows within half of the headroom takes nothing from the program: no buffer leaves, and no plan ends for it. */
     if (held + free_bytes / 2 > before || held + free_bytes < before)
-        dev->chunks.overhead_bytes = held + free_bytes;
-    dev->chunks.headroom_bytes = dev->chunks.overhead_bytes - held;
-    set_limit(dev);
+        keep_headroom(dev, held);
+    else
+        dev->chunks.headroom_bytes = before - held;
     if (dev->chunks.overhead_bytes > before && dev->chunks.created > dev->chunks.limit)
         ebb_log(EBB_INFO, "what ebb does not own has grown to %zu MiB%s: %zu MiB of the program's must leave",
                 held >> 20, now.of_all ? ", other processes' included" : "",

@@ -89,7 +89,7 @@ static void read_kernels(const ebb_elf_t *e, unsigned architecture, const cubins
         cubins_parameter_t parameter[MOST_PARAMETERS] = {{0, 0}};
         cubins_kernel_t k = {
             .name = name + sizeof info - 1, .architecture = architecture, .parameter = parameter};
-        if (!at || !read_parameters(at, e->section[i].sh_size, parameter, &k))
+        if (!at || !read_parameters(at, ebb_elf_header(e, i).sh_size, parameter, &k))
             tell_unread(v, architecture);
         else
             v->kernel(v->context, &k);
@@ -177,7 +177,7 @@ static void read_file(const unsigned char *file, size_t bytes, const cubins_visi
             const char *name = ebb_elf_name(&e, i);
             const unsigned char *at = ebb_elf_section(&e, i);
             if (name && at && !strcmp(name, ".nv_fatbin"))
-                read_fat_binaries(at, e.section[i].sh_size, v);
+                read_fat_binaries(at, ebb_elf_header(&e, i).sh_size, v);
         }
 }
 

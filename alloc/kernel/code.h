@@ -12,17 +12,20 @@
 /* ---- ELF (elf_file.c) ---- */
 
 /* An ELF file of 64 bits that lies in memory: its sections, and what they are called. Cubins are such files (image.h), and
- * so are the libraries that fat binaries lie in (tests/cubins.h). */
+ * so are the libraries that fat binaries lie in (tests/cubins.h). It need not be aligned, nor what is in it: libraries write cubins into
+ * their own buffers while they run. */
 
 typedef struct ebb_elf {
     const unsigned char *at;
-    size_t bytes; /* SIZE_MAX: not known */
-    const Elf64_Shdr *section;
-    unsigned count, names; /* of sections; and the one that has their names */
+    size_t bytes;                 /* SIZE_MAX: not known */
+    const unsigned char *headers; /* of sections */
+    unsigned count, names;        /* of sections; and the one that has their names */
 } ebb_elf_t;
 
 /* False: it is none, or damaged. */
 bool ebb_elf_open(ebb_elf_t *e, const void *file, size_t bytes);
+/* The header of section `index`, which is less than `count`. */
+Elf64_Shdr ebb_elf_header(const ebb_elf_t *e, unsigned index);
 /* What is in section `index`; NULL: it lies outside of the file, or there is no such section. */
 const unsigned char *ebb_elf_section(const ebb_elf_t *e, unsigned index);
 /* A string of section `table`, and the name of section `index`. NULL: damaged. */

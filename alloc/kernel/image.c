@@ -98,16 +98,15 @@ static bool holds_constants(const ebb_elf_t *e, unsigned index)
 {
     unsigned seen = 0;
     for (unsigned i = 0; i < e->count; i++) {
-        const Elf64_Shdr *s = &e->section[i];
-        const bool symbols = s->sh_type == SHT_SYMTAB && s->sh_offset % 8 == 0;
-        const Elf64_Sym *symbol = symbols ? (const void *)ebb_elf_section(e, i) : NULL;
-        if (!symbol)
-            continue;
-        for (size_t k = 0; k < s->sh_size / sizeof *symbol; k++) {
-            if (symbol[k].st_shndx != index || ELF64_ST_TYPE(symbol[k].st_info) == STT_SECTION)
+        const Elf64_Shdr s = ebb_elf_header(e, i);
+        const unsigned char *symbols = s.sh_type == SHT_SYMTAB ? ebb_elf_section(e, i) : NULL;
+        for (size_t k = 0; symbols && k < s.sh_size / sizeof(Elf64_Sym); k++) {
+            Elf64_Sym symbol;
+            memcpy(&symbol, symbols + k * sizeof symbol, sizeof symbol);
+            if (symbol.st_shndx != index || ELF64_ST_TYPE(symbol.st_info) == STT_SECTION)
                 continue;
-            const char *name = ebb_elf_string(e, s->sh_link, symbol[k].st_name);
-            if (!name || !ebb_image_is_constant(name, symbol[k].st_size))
+            const char *name = ebb_elf_string(e, s.sh_link, symbol.st_name);
+            if (!name || !ebb_image_is_constant(name, symbol.st_size))
                 return false;
             seen++;
         }
@@ -124,8 +123,8 @@ static ebb_image_variables_t look_at_elf(const void *image, size_t bytes)
         const char *name = ebb_elf_name(&e, i);
         if (!name)
             return EBB_IMAGE_UNKNOWN;
-        if ((!strcmp(name, ".nv.global") || !strcmp(name, ".nv.global.init")) && e.section[i].sh_size &&
-            !holds_constants(&e, i))
+        if ((!strcmp(name, ".nv.global") || !strcmp(name, ".nv.global.init")) &&
+            ebb_elf_header(&e, i).sh_size && !holds_constants(&e, i))
             return EBB_IMAGE_SOME;
     }
     return EBB_IMAGE_NONE;

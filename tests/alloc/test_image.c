@@ -49,6 +49,24 @@ static void every_form_tells_of_variables(void **state)
     }
 }
 
+/* cuBLAS writes cubins into its own buffers while it runs (nvjet). */
+static void cubin_lies_anywhere(void **state)
+{
+    (void)state;
+    static const char *const module[] = {"literals", "variables"};
+    for (unsigned m = 0; m < 2; m++) {
+        size_t bytes;
+        unsigned char *image = read_image(module[m], "cubin", &bytes), *moved = malloc(bytes + 8);
+        assert_non_null(moved);
+        for (unsigned by = 0; by < 8; by++) {
+            memcpy(moved + by, image, bytes);
+            assert_int_equal(ebb_image_variables(moved + by, false), m ? EBB_IMAGE_SOME : EBB_IMAGE_NONE);
+        }
+        free(moved);
+        free(image);
+    }
+}
+
 static void constants_are_told_by_name_and_size(void **state)
 {
     (void)state;
@@ -159,6 +177,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_form_tells_of_variables),
+        cmocka_unit_test(cubin_lies_anywhere),
         cmocka_unit_test(constants_are_told_by_name_and_size),
         cmocka_unit_test(ptx_declares_variables_behind_no_ptr),
         cmocka_unit_test(packed_image_is_left_for_later),

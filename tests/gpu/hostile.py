@@ -13,6 +13,8 @@ PERCENTS = [70, 35]
 SEEDS = 24
 # What only ebb could have seen writing: it may lose contents, if it says so.
 MAY_LOSE = ("flag", "later", "perhaps")
+# What goes by a word of its arguments that had always held junk: it may fault, if ebb says why (tests/ckpt/test_nasty.c).
+UNSEEN_READS = {"hidden": "perhaps at a word of a kernel's arguments"}
 OUT_OF_REACH = ("device_table",)  # nothing may leave the device
 
 
@@ -34,7 +36,8 @@ def bounds(kind, size):
 
 
 def told_of_loss(name, result):
-    return name in MAY_LOSE and result["rc"] == 3 and "has other bits" in result["err"]
+    said = "has other bits" if name in MAY_LOSE else UNSEEN_READS.get(name)
+    return result["rc"] == 3 and said is not None and said in result["err"]
 
 
 def judge(name, result, plain, held, budget):

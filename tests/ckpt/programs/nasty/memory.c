@@ -128,6 +128,13 @@ static void exchanged_after(worker_t *w)
     *freed = NULL;
 }
 
+static void exchanged_finish(worker_t *w)
+{
+    float *kept = w->a ? w->a : w->b;
+    nasty_read(w, kept, w->n * sizeof(float));
+    nasty_free(w, kept);
+}
+
 /* ---- synchronous: cudaMalloc and cudaFree, right behind the launches that use the memory ---- */
 
 static void synchronous_forward(worker_t *w, unsigned i)
@@ -240,7 +247,7 @@ const trait_t nasty_memory[] = {
      .middle = exchanged_middle,
      .backward = exchanged_backward,
      .after = exchanged_after,
-     .finish = kept_finish},
+     .finish = exchanged_finish},
     {.name = "synchronous", .forward = synchronous_forward},
     {.name = "small", .forward = small_forward},
     {.name = "ends", .set_up = ends_set_up, .forward = ends_forward},
