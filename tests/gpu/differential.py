@@ -123,7 +123,7 @@ def step(context):
     well &= run_loops(programs[1:])
     well &= all([run_trainer(name, words) for name, words in trainers[1:]])
     ways = {row.get("seen_of") for rows in context.figures.values() for row in rows}
-    well &= hostile.step(context, 4 if "process" in ways else 1)
+    well &= hostile.step(context, 8 if "process" in ways else 1)
     return bool(well)
 
 
