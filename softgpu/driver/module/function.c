@@ -186,7 +186,12 @@ SG_EXPORT CUresult cuFuncSetCacheConfig(CUfunction f, CUfunc_cache config)
 
 SG_EXPORT CUresult cuFuncLoad(CUfunction f)
 {
-    return check_function(f);
+    SG_TRY(check_function(f));
+    SG_TRY(sg_wait_context(f->module->ctx)); /* as loading may */
+    sg_lock();
+    f->loaded = true;
+    sg_unlock();
+    return CUDA_SUCCESS;
 }
 
 SG_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction f)
@@ -194,7 +199,9 @@ SG_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction f)
     SG_TRY(check_function(f));
     if (!state)
         return CUDA_ERROR_INVALID_VALUE;
-    *state = CU_FUNCTION_LOADING_STATE_LOADED;
+    sg_lock();
+    *state = f->loaded ? CU_FUNCTION_LOADING_STATE_LOADED : CU_FUNCTION_LOADING_STATE_UNLOADED;
+    sg_unlock();
     return CUDA_SUCCESS;
 }
 

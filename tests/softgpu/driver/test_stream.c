@@ -114,6 +114,45 @@ static void legacy_stream_orders_itself_with_blocking_streams_only(void **state)
     OK(cuMemFree(p));
 }
 
+/* Loading it takes its turn behind all streams. From then on it waits for its own alone. */
+static void first_launch_of_a_kernel_waits_for_the_context(void **state)
+{
+    (void)state;
+    CUstream held, other;
+    CUmodule module;
+    CUfunction f;
+    CUfunctionLoadingState loading;
+    CUdeviceptr p = device_alloc(8);
+    float value = 1;
+    int n = 1;
+    void *args[] = {&p, &value, &n};
+    OK(cuStreamCreate(&held, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    OK(cuModuleLoad(&module, KERNELS));
+    OK(cuModuleGetFunction(&f, module, "_Z4fillPffi"));
+    OK(cuFuncIsLoaded(&loading, f));
+    assert_int_equal(loading, CU_FUNCTION_LOADING_STATE_UNLOADED);
+    for (int launch = 0; launch < 2; launch++) {
+        hold(held);
+        OK(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, other, args, NULL));
+        if (launch) {
+            OK(cuStreamSynchronize(other));
+            assert_int_equal(cuStreamQuery(held), CUDA_ERROR_NOT_READY);
+        }
+        for (int i = 0; i < 100 && !launch; i++)
+            assert_int_equal(cuStreamQuery(other), CUDA_ERROR_NOT_READY);
+        let_go();
+        OK(cuStreamSynchronize(other));
+        OK(cuStreamSynchronize(held));
+        OK(cuFuncIsLoaded(&loading, f));
+        assert_int_equal(loading, CU_FUNCTION_LOADING_STATE_LOADED);
+    }
+    OK(cuModuleUnload(module));
+    OK(cuStreamDestroy(held));
+    OK(cuStreamDestroy(other));
+    OK(cuMemFree(p));
+}
+
 static void *per_thread_stream_id(void *out)
 {
     OK(cuCtxSetCurrent(test_context));
@@ -278,6 +317,7 @@ int main(void)
         cmocka_unit_test(wait_orders_two_streams),
         cmocka_unit_test(wait_takes_the_record_that_was_there_when_it_was_called),
         cmocka_unit_test(legacy_stream_orders_itself_with_blocking_streams_only),
+        cmocka_unit_test(first_launch_of_a_kernel_waits_for_the_context),
         cmocka_unit_test(per_thread_stream_differs_from_thread_to_thread),
         cmocka_unit_test(elapsed_time_covers_the_work_between),
         cmocka_unit_test(host_function_runs_in_order_and_may_not_call_back),
