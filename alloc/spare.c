@@ -269,7 +269,7 @@ static void note_owned(ebb_device_t *dev)
         dev->spare.most_owned = owned(dev);
 }
 
-/* The rest of what is wanted; or an error, and what there was goes back. */
+/* The rest of what is wanted; or an error, and what there was goes back. Of more than the budget there is nothing yet. */
 static ebb_status_t take(ebb_device_t *dev, wanted_t w)
 {
     if (w.count > ebb_chunks_limit(dev))
@@ -341,14 +341,13 @@ bool ebb_spare_take_whole(ebb_device_t *dev, size_t chunk_count, const ebb_strea
     return (*out = take_spare(dev, chunk_count, stream)) || (*out = take_ghost(dev, chunk_count, stream));
 }
 
-/* Counts a range that is mapped anew; now and then, of a program that does not settle, true. */
-static bool goes_on_mapping(ebb_device_t *dev, size_t chunk_count)
+/* Now and then, of a program that does not settle, new chunks, as many as are wanted and may exist. */
+static void create_for_unsettled(ebb_device_t *dev, wanted_t *w)
 {
-    dev->spare.mapped += chunk_count;
-    if (dev->spare.mapped <= UNSETTLED * ebb_chunks_created(dev))
-        return false;
+    if (dev->spare.mapped <= UNSETTLED * ebb_chunks_created(dev) || w->count > ebb_chunks_limit(dev))
+        return;
     dev->spare.mapped = 0;
-    return true;
+    create(dev, w, SIZE_MAX);
 }
 
 ebb_status_t ebb_spare_take(ebb_device_t *dev, size_t chunk_count, ebb_stream_t *stream, ebb_range_t **out)
@@ -358,16 +357,17 @@ ebb_status_t ebb_spare_take(ebb_device_t *dev, size_t chunk_count, ebb_stream_t 
     if (!r)
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "an address range", chunk_count * EBB_CHUNK_BYTES);
     wanted_t w = {chunk_count, 0, stream, r->chunk};
-    if (goes_on_mapping(dev, chunk_count))
-        create(dev, &w, SIZE_MAX);
+    create_for_unsettled(dev, &w);
     ebb_status_t status = take(dev, w);
     if (!status && (status = ebb_range_map_on(r, r->chunk)))
         ebb_chunks_give_back(dev, chunk_count, r->chunk);
-    if (status)
+    if (status) {
         ebb_range_delete(r);
-    else
-        *out = r;
-    return status;
+        return status;
+    }
+    dev->spare.mapped += chunk_count;
+    *out = r;
+    return 0;
 }
 
 static void check_list(const ebb_range_list_t *list, bool is_spare)

@@ -53,6 +53,15 @@ static void run_step(const step_t *s, CUstream stream)
     }
 }
 
+/* Which leaves nothing behind, whatever is done for programs that do not settle. */
+static void ask_for_too_much(CUstream stream)
+{
+    CUdeviceptr p;
+    const size_t bytes = ebb_usage(dev).budget_bytes + EBB_CHUNK_BYTES;
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(cuMemAllocAsync(&p, bytes, stream), CUDA_ERROR_OUT_OF_MEMORY);
+}
+
 static void steps_that_repeat_stop_mapping(void **state)
 {
     (void)state;
@@ -70,10 +79,12 @@ static void steps_that_repeat_stop_mapping(void **state)
         if (maps)
             print_message("seed %u: %zu chunks are mapped in %d steps\n", seed, maps, CALM);
         assert_int_equal(maps, 0);
+        ask_for_too_much(stream);
         OK(cuCtxSynchronize());
         ebb_lock();
         ebb_heap_reclaim(dev, SIZE_MAX, true);
         ebb_heap_check(dev);
+        assert_int_equal(ebb_usage(dev).mapped_bytes, 0);
         ebb_unlock();
     }
     OK(cuStreamDestroy_v2(stream));
