@@ -11,7 +11,7 @@
  * stays small that way. */
 enum { AHEAD_SHARE = 128, AHEAD_MOST = 16 };
 /* Kept free for what grows by itself while the program runs, one in so many of the budget's chunks and so many at most: code that is
- * loaded late, the driver's tables for pinned memory (H200, driver 580.159: 2 MiB for each GiB). Whatever has grown is measured only when NVML shows
+ * loaded late, the driver's tables for pinned memory (H200, driver 580.159: 16 MiB with 8 GiB of it). Whatever has grown is measured only when NVML shows
  * it, which is too late for the budget. */
 enum { HEADROOM_SHARE = 128, HEADROOM_MOST_BYTES = 64 << 20 };
 /* How long it takes until the driver, which had no memory, is asked again. */
