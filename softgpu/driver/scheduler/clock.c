@@ -242,8 +242,9 @@ static void pass_locked(uint64_t ns)
 
 /* ---- what others see ---- */
 
-void sg_clock_host_locked(uint64_t left)
+void sg_clock_call_locked(void)
 {
+    uint64_t left = SG_CALL_NS;
     for (uint64_t ns; (ns = until_next_end()) <= left; left -= ns)
         pass_locked(ns);
     pass_locked(left);

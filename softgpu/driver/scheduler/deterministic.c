@@ -241,7 +241,7 @@ static void det_enter(void)
 {
     sg_lock();
     atomic_fetch_add(&det.calls, 1);
-    sg_clock_host_locked(SG_CALL_NS);
+    sg_clock_call_locked();
     if (!det.mood_calls--) {
         det.mood = (mood_t)below(MOODS);
         det.mood_calls = 8 + (unsigned)below(32);
@@ -333,7 +333,6 @@ static CUresult det_start(unsigned workers)
 
 const sg_scheduler_t sg_deterministic_scheduler = {.start = det_start,
                                                    .enter = det_enter,
-                                                   .busy_locked = sg_clock_host_locked,
                                                    .queued_locked = det_queued_locked,
                                                    .ready_locked = det_ready_locked,
                                                    .passed_locked = det_passed_locked,

@@ -29,11 +29,7 @@ extern bool sg_profile_named; /* the program's user asked for this GPU */
 
 /* Everything below in nanoseconds, rounded up. */
 enum {
-    SG_CALL_NS = 2000, /* what a call of the API takes the host */
-    /* What these take beside, of each handle (H200, driver 580.159.04: bench/results/h200.json). */
-    SG_CREATE_NS = 10000,
-    SG_ACCESS_NS = 28000,
-    SG_UNMAP_NS = 18000,
+    SG_CALL_NS = 2000,   /* what a call of the API takes the host */
     SG_KERNEL_NS = 2000, /* from a kernel's turn to its first operation, and from its last one to its end */
     SG_COPY_NS = 1500,   /* the same of a copy or memset */
     SG_HOST_FUNCTION_NS = 10000,

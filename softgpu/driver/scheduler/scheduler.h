@@ -13,8 +13,8 @@
  * real time, is none of its business (deterministic.c).
  *
  * The model
- *   host      One clock for all host threads. A call of the API moves it on by SG_CALL_NS, one that creates, gives access to or unmaps
- *             memory by more; a call that waits moves it to the end of what it waited for. Whatever else the host does takes no time.
+ *   host      One clock for all host threads. A call of the API moves it on by SG_CALL_NS; a call that waits moves it to
+ *             the end of what it waited for. Whatever else the host does takes no time.
  *   kernels   One after another: when one ends, the next is, of those whose turn has come in their streams, the one of
  *             highest priority, and of those the one that was queued first. A running kernel is not interrupted. Copies
  *             within the device and memsets take their turns among kernels.
@@ -26,7 +26,7 @@
  *   waits, records   No time.
  * All of it in whole nanoseconds, by integer arithmetic: the same on every machine.
  */
-void sg_clock_host_locked(uint64_t ns); /* the host is busy for so long */
+void sg_clock_call_locked(void); /* a call begins */
 uint64_t sg_clock_now_locked(void);
 void sg_clock_add_locked(const sg_op_t *op); /* it is queued now */
 /* The stream has reached the number by the host's time. */

@@ -160,8 +160,6 @@ typedef struct sg_scheduler {
     CUresult (*start)(unsigned workers);
     /* A call of a host thread begins; it holds no lock. NULL: nothing to do. */
     void (*enter)(void);
-    /* The host thread of this call is busy for so many nanoseconds. NULL: nobody counts. */
-    void (*busy_locked)(uint64_t ns);
     /* An op has got its place in its stream, and may run (be freed, even) as soon as this returns. */
     void (*queued_locked)(const sg_op_t *op);
     /* An op whose turn has come: work or a host function. Run it, then sg_op_finish_locked. */

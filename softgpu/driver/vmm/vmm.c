@@ -5,7 +5,6 @@
  * mapped.
  */
 #include "softgpu/driver/rules.h"
-#include "softgpu/driver/scheduler/profile.h"
 #include "softgpu/driver/simt/shadow.h"
 #include "softgpu/driver/stream/streams.h"
 
@@ -108,13 +107,6 @@ static sg_handle_t *create_locked(unsigned device, size_t bytes, unsigned handle
     return h;
 }
 
-/* Of so many handles. */
-static void take_time_locked(uint64_t ns_each, size_t handles)
-{
-    if (sg_scheduler->busy_locked)
-        sg_scheduler->busy_locked(ns_each * handles);
-}
-
 SG_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
                                const CUmemAllocationProp *props, unsigned long long flags)
 {
@@ -126,7 +118,6 @@ SG_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
     sg_lock();
-    take_time_locked(SG_CREATE_NS, 1);
     sg_handle_t *h = create_locked(device, bytes, (unsigned)props->requestedHandleTypes);
     if (h) {
         h->location = props->location;
@@ -315,7 +306,6 @@ SG_EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t bytes)
     const bool nothing = r && nothing_mapped(r, address, bytes); /* no error (H200, driver 580.159.04) */
     const bool whole = r && !nothing && whole_mappings(r, address, bytes, &first, &count);
     if (whole) {
-        take_time_locked(SG_UNMAP_NS, count);
         sg_order_unmapping_locked(address, bytes);
         sg_phys_unmap(address, bytes);
         sg_live_remove(address, bytes);
@@ -404,13 +394,11 @@ SG_EXPORT CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmem
     sg_lock();
     sg_range_t *r = find_reserved(address, bytes);
     CUresult result = CUDA_ERROR_INVALID_VALUE;
-    if (r && whole_mappings(r, address, bytes, &first, &n)) {
-        take_time_locked(SG_ACCESS_NS, n);
+    if (r && whole_mappings(r, address, bytes, &first, &n))
         result = set_access_locked(r, first, n, desc, count);
-    } else {
+    else
         sg_broken(SG_RULE_MAPPED_THROUGHOUT, result,
                   "cuMemSetAccess: %zu bytes at 0x%llx are not mapped throughout", bytes, address);
-    }
     sg_unlock();
     return result;
 }
