@@ -1,9 +1,9 @@
 """Programs under libebb at falling budgets: the same bits as without, never above the budget, and what it costs.
 
 The budget of P% is that share of the memory that the program's own buffers take at most, plus overhead_mib: what context, loaded code
-and libraries take, as ebb found at the start. NVML counts all of it for the process; where it names no processes, the whole device
-less what was in use before is taken (seen_of), and then another program's memory counts, too. A program that
-cannot run at all in so little (out of memory) has not failed at less than half; one with other bits, or above the budget, has, and
+and libraries take, as ebb found at the start; and the headroom that ebb keeps free for its growth (alloc/chunk.c). NVML counts all of
+it for the process; where it names no processes, the whole device less what was in use before is taken (seen_of), and then another
+program's memory counts, too. A program that cannot run at all in so little (out of memory) has not failed at less than half; one with other bits, or above the budget, has, and
 so has one whose steps are regular if no plan has driven any of them at 70 or 50%. A run under ebb may take ten times as long as the
 one without and half a minute; what takes longer hangs.
 
@@ -11,11 +11,16 @@ Programs that try to break ebb (hostile.py) come last.
 """
 
 import hostile
-from common import crash, ebb_lines, failure, mib, read_json, table, tail, train
+from common import MIB, crash, ebb_lines, failure, mib, read_json, table, tail, train
 from watch import watch_for
 
 DRIVEN_AT = (70, 50)  # percent
 ALL_AT_ONCE = ("arena",)  # one kernel touches all of it: no less memory would do
+
+
+def with_headroom(size):
+    """The budget, bytes, in which so many are left when ebb has put its headroom aside."""
+    return size + min(size // 127, 64 * MIB)
 
 
 def run_program(context, name, program, budget, watch, limit):
@@ -66,7 +71,7 @@ def compare(context, name, run, percents, drives):
             rows.append({"budget": f"{percent}%", "verdict": "no time"})
             well = False
             continue
-        budget = overhead + peak * percent // 100
+        budget = with_headroom(overhead + peak * percent // 100)
         r = run(budget, watch, limit)
         held = r["stats"].get("peak_bytes", 0) + r["stats"].get("overhead_bytes", 0)
         verdict = judge(r, plain, budget, drives and percent in DRIVEN_AT)
