@@ -123,7 +123,7 @@ static void refuse(ebb_device_t *dev, ebb_variant_t *k, const char *why)
 
 static ebb_check_limits_t limits_of(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present)
 {
-    const size_t device = ebb_drive_room(dev, ebb_variant_number(dev->ebb, k), k->learned, present);
+    const size_t device = ebb_drive_room(dev, k->learned, present);
     return (ebb_check_limits_t){device, ebb_drive_host_room(dev, k->learned, present)};
 }
 
@@ -249,8 +249,7 @@ static bool is_being_made(const ebb_variant_t *k)
 bool ebb_variant_has_more_room(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present)
 {
     const unsigned n = ++k->refused_steps;
-    return n > 1 && (n & (n - 1)) == 0 &&
-           ebb_drive_room(dev, ebb_variant_number(dev->ebb, k), k->learned, present) > k->refused;
+    return n > 1 && (n & (n - 1)) == 0 && ebb_drive_room(dev, k->learned, present) > k->refused;
 }
 
 /* A program that has not kept to its plan may do so by now. */
@@ -283,7 +282,7 @@ static void note_plan(ebb_device_t *dev, const ebb_variant_t *k, bool beside)
 /* Less memory than when the plan was made: what ebb does not own has grown. */
 static bool has_outgrown(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present)
 {
-    const size_t room = ebb_drive_room(dev, ebb_variant_number(dev->ebb, k), k->learned, present);
+    const size_t room = ebb_drive_room(dev, k->learned, present);
     const size_t needed = k->plan->chunk_count * EBB_CHUNK_BYTES + k->plan->small_bytes;
     if (needed <= room)
         return false;
@@ -293,9 +292,15 @@ static bool has_outgrown(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *cons
     return true;
 }
 
-static void revise_room(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present)
+/* A plan that what it was made for has left is given up. */
+static void revise_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present)
 {
     struct ebb_runner *runner = dev->ebb->run->runner;
+    if (k->learned->refuted) {
+        ebb_plan_delete(k->plan);
+        k->plan = NULL;
+        k->learned->refuted = false;
+    }
     if (k->plan && k->replans < MOST_REPLANS && has_outgrown(dev, k, present))
         give_up_plan(runner, k);
 }
@@ -371,7 +376,7 @@ static void begin_driving_with(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t
 {
     struct ebb_runner *runner = dev->ebb->run->runner;
     char why[160];
-    revise_room(dev, k, present);
+    revise_plan(dev, k, present);
     ebb_log(EBB_DEBUG, !k->plan    ? "making a plan" /* tests look for it */
                        : k->untold ? "installing the plan"
                                    : "installing the plan again");

@@ -8,22 +8,12 @@
 #include "ckpt/run/state.h"
 #include "ckpt/run/tracker/tracker.h"
 
-/* A plan whose recomputed buffers had other bits is no good
- * any more: known of all when what it has left behind is made. */
 void ebb_run_leave(ebb_device_t *dev, const char *why)
 {
-    struct ebb_runner *runner = dev->ebb->run->runner;
     _Static_assert(EBB_DRIVES >= EBB_STEP_VARIANTS, "an index for each variant");
-    runner->driving = NULL;
+    dev->ebb->run->runner->driving = NULL;
     ebb_drive_leave(dev, why);
     ebb_tracker_end(dev);
-    for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++) {
-        ebb_variant_t *k = &runner->variant[i];
-        if (!ebb_drive_refuted(dev->ebb, i))
-            continue;
-        ebb_plan_delete(k->plan);
-        k->plan = NULL;
-    }
 }
 
 void ebb_variant_forget(ebb_device_t *dev, ebb_variant_t *k)

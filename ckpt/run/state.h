@@ -26,8 +26,7 @@
     X(event_pool, EBB_STATES) /* profile/times.c */                                                          \
     X(times, 1)                                                                                              \
     X(writes, 1)                                                                                             \
-    X(recheck, 1) /* replay/ */                                                                              \
-    X(recipes, 1)                                                                                            \
+    X(recipes, 1)        /* replay/ */                                                                       \
     X(clean, EBB_STATES) /* residence/ */                                                                    \
     X(leaving, EBB_STATES)                                                                                   \
     X(deferred_frees, EBB_STATES)                                                                            \

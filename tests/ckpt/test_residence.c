@@ -150,9 +150,8 @@ ebb_status_t ebb_recipe_rebuild(ebb_buffer_t *b, ebb_stream_t *stream)
     return ebb_residence_used(b, ebb_mark_issue(stream));
 }
 
-bool ebb_recipe_agrees(ebb_buffer_t *b, ebb_stream_t *stream)
+bool ebb_recipe_agrees(ebb_buffer_t *b)
 {
-    (void)stream;
     const bool wrong = model[index_of(b)].wrong;
     model[index_of(b)].wrong = false;
     stand_in.disagreed += wrong;

@@ -30,26 +30,9 @@ ebb_drive_pace_t ebb_drive_pace(ebb_t *ebb)
 /* Of all that are installed: the one before may have changed into this one while its last comparisons were under way. */
 void ebb_drive_waited(ebb_t *ebb)
 {
-    const unsigned now = ebb->run->drives->driven;
-    for (unsigned plan_index = 0; ebb_driven(ebb)->active && plan_index < EBB_DRIVES; plan_index++) {
-        ebb_share_select(ebb, plan_index);
-        ebb_verify_poll(ebb);
-        ebb->run->drives->driven = now;
-    }
-}
-
-bool ebb_drive_refuted(ebb_t *ebb, unsigned plan_index)
-{
-    drive_t *d = ebb_share_drive(ebb, plan_index);
-    bool refuted = d->refuted;
-    d->refuted = false;
-    return refuted;
-}
-
-void ebb_drive_refute(ebb_t *ebb)
-{
-    drive_t *drive = ebb_driven(ebb);
-    drive->refuted = true;
+    for (unsigned i = 0; ebb_driven(ebb)->active && i < EBB_DRIVES; i++)
+        if (ebb_drive_installed(ebb, i))
+            ebb_verify_poll(ebb, ebb_share_drive(ebb, i)->learned, false);
 }
 
 /* ---- where contents are ---- */
@@ -218,7 +201,7 @@ static ebb_status_t issue_action(ebb_device_t *dev, uint32_t index)
     case EBB_FETCH:
         return issue_copy(dev->ebb, index);
     case EBB_DISCARD:
-        ebb_verify_discard(dev, index);
+        ebb_drive_verify_discard(dev, index);
         ebb_site_of(dev->ebb, a->place)->given_up = true;
         return 0;
     case EBB_ORDER:
@@ -228,7 +211,7 @@ static ebb_status_t issue_action(ebb_device_t *dev, uint32_t index)
             undo_replay(dev->ebb, a);
             return CUDA_ERROR_LAUNCH_FAILED;
         }
-        ebb_verify_replay(dev, index);
+        ebb_drive_verify_replay(dev, index);
         return 0;
     }
 }
@@ -385,7 +368,7 @@ bool ebb_drive_begin_step(ebb_device_t *dev)
 {
     drive_t *drive = ebb_driven(dev->ebb);
     const char *why = drive->step ? ebb_unplanned_end_step(dev->ebb) : NULL;
-    if (!why && drive->refuted)
+    if (!why && drive->learned->refuted)
         why = "a recomputed buffer had other bits";
     if (why) {
         ebb_drive_leave(dev, why);
@@ -549,10 +532,10 @@ void ebb_drive_end_step(ebb_device_t *dev)
         ebb_drive_leave(dev, "the driver refused an action");
         return;
     }
-    if (!ebb_verify_is_first(dev->ebb))
+    if (!ebb_is_first_step(ebb_driven(dev->ebb)))
         ebb_step_clock_end(&ebb_driven(dev->ebb)->clock, ebb_driven(dev->ebb)->step,
                            ebb_stream_handle(ebb_driven(dev->ebb)->stream));
-    ebb_verify_step_end(dev->ebb);
+    ebb_verify_poll(dev->ebb, ebb_driven(dev->ebb)->learned, false);
     ebb_driven(dev->ebb)->step++;
     ebb_driven(dev->ebb)->counts.steps++;
 }
@@ -649,8 +632,7 @@ static void list_orphans(ebb_t *ebb, ebb_orphans_t *left)
             continue;
         if (!s->given_up)
             ebb_content_lost(ebb, i, "its place was taken");
-        left->given_up[left->given_up_count] = (ebb_given_up_t){.id = i};
-        ebb_verify_hand_over(ebb, &left->given_up[left->given_up_count++]);
+        left->given_up[left->given_up_count++] = (ebb_given_up_t){i, ebb_drive_verify_copy(ebb, i)};
     }
 }
 

@@ -31,10 +31,8 @@
 #include "ckpt/run/profile/profile.h"
 
 typedef struct ebb_drive_counts {
-    uint64_t steps;    /* driven from beginning to end */
-    uint64_t replays;  /* launches */
-    uint64_t verified; /* contents compared after they were recomputed */
-    uint64_t mismatches;
+    uint64_t steps;   /* driven from beginning to end */
+    uint64_t replays; /* launches */
     uint64_t fallbacks;
     uint64_t unplanned; /* operations and allocations that were none of the plan's */
     uint64_t changes;   /* from one plan to another, between steps */
@@ -60,8 +58,7 @@ enum { EBB_DRIVES = 8 };
 /* Device bytes that a plan for this recording could have: the budget less what it cannot move, and what plans that are installed have for
  * themselves. `present` [buffers]: the buffers
  * with which the step begins, as far as they are others in every step (ebb_tracker_present); NULL: they are not known. */
-size_t ebb_drive_room(ebb_device_t *dev, unsigned plan_index, const ebb_recording_t *learned,
-                      ebb_buffer_t *const *present);
+size_t ebb_drive_room(ebb_device_t *dev, ebb_recording_t *learned, ebb_buffer_t *const *present);
 /* And bytes of pinned host memory: what is left, and what the buffers that outlive its steps have. */
 size_t ebb_drive_host_room(ebb_device_t *dev, const ebb_recording_t *learned, ebb_buffer_t *const *present);
 /* Whether they are all known. */
@@ -112,11 +109,5 @@ void ebb_drive_leave(ebb_device_t *dev, const char *why);
 
 /* The program has waited: what is known by now of recomputed buffers is compared. */
 void ebb_drive_waited(ebb_t *ebb);
-
-/* True, once: the plan's recomputed buffers had other bits. The operations have lost their proofs in the recording; the
- * plan is no good any more and is left at the next boundary. */
-bool ebb_drive_refuted(ebb_t *ebb, unsigned plan_index);
-/* Somebody else has found that out, of what was driven last. */
-void ebb_drive_refute(ebb_t *ebb);
 
 #endif

@@ -17,8 +17,8 @@ enum { LONGEST_PREFIX = 64 };
 static bool is_untouched(ebb_t *ebb)
 {
     drive_t *drive = ebb_driven(ebb);
-    return !drive->refuted && !drive->living && !drive->late && !drive->next_action && !drive->strays &&
-           !drive->stray_count && drive->next_birth == ebb_first_birth(ebb, 0) &&
+    return !drive->learned->refuted && !drive->living && !drive->late && !drive->next_action &&
+           !drive->strays && !drive->stray_count && drive->next_birth == ebb_first_birth(ebb, 0) &&
            drive->cursor <= LONGEST_PREFIX;
 }
 

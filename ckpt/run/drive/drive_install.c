@@ -48,10 +48,9 @@ bool ebb_drive_is_ready(ebb_device_t *dev, const ebb_recording_t *learned)
     return true;
 }
 
-size_t ebb_drive_room(ebb_device_t *dev, unsigned plan_index, const ebb_recording_t *learned,
-                      ebb_buffer_t *const *present)
+size_t ebb_drive_room(ebb_device_t *dev, ebb_recording_t *learned, ebb_buffer_t *const *present)
 {
-    ebb_verify_prepare(dev, ebb_share_drive(dev->ebb, plan_index), learned->trace);
+    ebb_verify_open(dev, learned);
     ebb_heap_reclaim(dev, SIZE_MAX, true);
     size_t chunks = ebb_chunks_available(dev) + ebb_share_room(dev, learned);
     for (uint32_t i = 0; i < learned->trace->buffer_count; i++) {
@@ -404,7 +403,7 @@ static ebb_status_t prepare(ebb_device_t *dev, ebb_buffer_t *const *present)
     if (!find_overlapping(drive) || !list_joins(drive))
         return no_host_memory();
     EBB_TRY(make_events(drive));
-    EBB_TRY(ebb_verify_set_up(dev));
+    EBB_TRY(ebb_drive_verify_set_up(dev));
     EBB_TRY(ebb_unplanned_set_up(dev->ebb));
     EBB_TRY(ebb_guard_set_up(dev->ebb));
     return ebb_share_note_chunks(dev->ebb) ? 0 : no_host_memory();
@@ -415,8 +414,7 @@ ebb_status_t ebb_drive_install(ebb_device_t *dev, unsigned plan_index, ebb_recor
 {
     const ebb_share_mark_t before = ebb_share_begin(dev->ebb, plan_index);
     drive_t *drive = ebb_driven(dev->ebb);
-    *drive = (drive_t){
-        .counts = drive->counts, .clock = drive->clock, .hashes = drive->hashes, .compared = drive->compared};
+    *drive = (drive_t){.counts = drive->counts, .clock = drive->clock};
     drive->device = dev;
     drive->learned = learned;
     drive->trace = learned->trace;
@@ -509,7 +507,7 @@ void ebb_drive_take_apart(ebb_t *ebb)
 {
     drive_t *drive = ebb_driven(ebb);
     ebb_guard_tear_down(ebb);
-    ebb_verify_tear_down(ebb);
+    ebb_drive_verify_tear_down(ebb);
     ebb_streams_tear_down(ebb);
     ebb_step_clock_stop(&drive->clock);
     for (uint32_t i = 0; drive->site && i < drive->plan->place_count; i++) {

@@ -78,8 +78,6 @@ ebb_drive_counts_t ebb_drive_counts(ebb_t *ebb)
         const ebb_drive_counts_t c = ebb_drive_counts_of(ebb, i);
         sum.steps += c.steps;
         sum.replays += c.replays;
-        sum.verified += c.verified;
-        sum.mismatches += c.mismatches;
         sum.fallbacks += c.fallbacks;
         sum.unplanned += c.unplanned;
         sum.changes += c.changes;
@@ -500,7 +498,7 @@ bool ebb_drive_at_boundary(ebb_t *ebb)
 {
     drive_t *drive = ebb_driven(ebb);
     return drive->active && drive->cursor == drive->trace->operation_count && !drive->living &&
-           !drive->late && !drive->refuted;
+           !drive->late && !drive->learned->refuted;
 }
 
 /* A plan orders no other one's copies or streams: all that these have been given comes first. */
@@ -523,7 +521,7 @@ bool ebb_drive_change(ebb_t *ebb, unsigned plan_index)
         ebb_log(EBB_WARN, "%s", ebb_last_failure());
         return false;
     }
-    ebb_verify_poll(ebb);
+    ebb_verify_poll(ebb, ebb_driven(ebb)->learned, false);
     deactivate(ebb);
     ebb_share_select(ebb, plan_index);
     activate(ebb);

@@ -1,53 +1,30 @@
-/* drive_verify.c: compares what was recomputed with what was dropped.
+/* drive_verify.c: what a plan discards is compared with what its replays make (replay.h).
  *
- * Every discarded content is hashed when it is given up, and again after the replay that completes it.
- * Different hashes mean that the launch does not give the same bits any more, or that an operation known
- * only to read the content has written it. In the first steps of a drive the host looks at once, and
- * keeps a copy as far as there is memory for it: the copy is put back, and nothing is lost. Later the device
- * compares, and the program is told (EBB_ON_MISMATCH) by the call with which it waits for what came behind. Either way the
- * operation may not be replayed any more. Contents of one buffer share an entry: all their operations are refuted together.
+ * In the first steps of a drive the host looks at once, and keeps a copy as far as there is memory for it: the copy is put back, and nothing
+ * is lost. Later the device compares, and the program is told (EBB_ON_MISMATCH) by the call with which it waits for what came behind.
  *
- * With EBB_VERIFY=N another Nth of each content is compared in every step, in pieces (hash.h): all steps cost the same, and a launch
+ * With EBB_VERIFY=N another Nth of each content is compared in every step, in pieces (profile.h): all steps cost the same, and a launch
  * that begins to write all of what it was only seen to read, long after it was learned, is noticed in that step.
  */
 #include <stdlib.h>
 
 #include "alloc/base/driver.h"
 #include "alloc/base/options.h"
+#include "alloc/base/status.h"
 #include "ckpt/plan/plan.h"
 #include "ckpt/run/drive/internal.h"
 #include "ckpt/run/replay/replay.h"
 #include "ckpt/run/state.h"
 #include "offload/ebb_offload.h"
 
-enum { FIRST_STEPS = 2 };
-
-bool ebb_verify_prepare(ebb_device_t *dev, drive_t *d, const ebb_trace_t *trace)
-{
-    unsigned count = 1;
-    for (uint32_t i = 0; i < trace->buffer_count; i++)
-        count += ebb_is_large(&trace->buffer[i]);
-    if (count <= d->compared)
-        return true;
-    ebb_hashes_delete(dev, d->hashes);
-    d->hashes = ebb_hashes_new(dev, count);
-    d->compared = d->hashes ? count : 0;
-    return d->hashes;
-}
-
 static bool allocate(drive_t *drive)
 {
-    size_t actions = drive->plan->action_count;
+    const size_t actions = drive->plan->action_count;
     drive->check = calloc(actions + 1, sizeof *drive->check);
     drive->check_at = malloc((actions + 1) * sizeof *drive->check_at);
-    drive->entry_of = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->entry_of);
-    if (!drive->check || !drive->check_at || !drive->entry_of)
-        return false;
-    for (uint32_t i = 0; i < actions; i++)
+    for (size_t i = 0; drive->check_at && i < actions; i++)
         drive->check_at[i] = EBB_NONE;
-    for (uint32_t i = 0, entry = 0; i < drive->trace->buffer_count; i++)
-        drive->entry_of[i] = ebb_is_large(&drive->trace->buffer[i]) ? entry++ : 0;
-    return true;
+    return drive->check && drive->check_at;
 }
 
 static void list_checks(drive_t *drive, const uint32_t *completion)
@@ -56,36 +33,37 @@ static void list_checks(drive_t *drive, const uint32_t *completion)
         const uint32_t last = completion[i];
         if (last == EBB_NONE)
             continue;
-        drive->check[drive->check_count] =
-            (check_t){.discard = i, .last_replay = last, .next = drive->check_at[last]};
+        drive->check[drive->check_count] = (check_t){.buffer = drive->plan->action[i].place,
+                                                     .operation = drive->plan->action[last].operation,
+                                                     .next = drive->check_at[last]};
         drive->check_at[i] = drive->check_at[last] = drive->check_count++;
     }
 }
 
-ebb_status_t ebb_verify_set_up(ebb_device_t *dev)
+ebb_status_t ebb_drive_verify_set_up(ebb_device_t *dev)
 {
     drive_t *drive = ebb_driven(dev->ebb);
-    if (!ebb_verify_prepare(dev, drive, drive->trace))
+    if (!ebb_verify_open(dev, drive->learned))
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "memory to compare with", 0);
     uint32_t *completion = allocate(drive) ? ebb_plan_completions(drive->plan, drive->trace) : NULL;
     if (!completion)
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
     list_checks(drive, completion);
     free(completion);
-    for (unsigned i = 0; i < drive->compared; i++)
-        ebb_hash_clear(drive->hashes, i);
     return 0;
-}
-
-static uint32_t place_of(drive_t *drive, const check_t *c)
-{
-    return drive->plan->action[c->discard].place;
 }
 
 static size_t bytes_of(drive_t *drive, const check_t *c)
 {
-    return drive->plan->place[place_of(drive, c)].bytes;
+    return drive->plan->place[c->buffer].bytes;
 }
+
+static CUdeviceptr address_of(drive_t *drive, const check_t *c)
+{
+    return ebb_site_of(drive->device->ebb, c->buffer)->range->base;
+}
+
+/* ---- copies, in the first steps ---- */
 
 static void free_copy(drive_t *drive, check_t *c)
 {
@@ -94,16 +72,58 @@ static void free_copy(drive_t *drive, check_t *c)
     c->copy = NULL;
 }
 
-static unsigned entry_of(drive_t *drive, const check_t *c)
+static void keep_copy(drive_t *drive, check_t *c)
 {
-    return drive->entry_of[place_of(drive, c)];
+    c->copy = ebb_pinned_alloc(drive->device, bytes_of(drive, c));
+    if (c->copy && ebb_copy_pieces(drive->device, EBB_OUT, address_of(drive, c), c->copy, bytes_of(drive, c),
+                                   drive->stream))
+        free_copy(drive, c);
 }
 
-static CUdeviceptr address_of(ebb_t *ebb, const check_t *c)
+static bool restore(drive_t *drive, const check_t *c)
+{
+    return !ebb_copy_pieces(drive->device, EBB_IN, address_of(drive, c), c->copy, bytes_of(drive, c),
+                            drive->stream) &&
+           !ebb_driver.cuStreamSynchronize(ebb_stream_handle(drive->stream));
+}
+
+/* What has no copy is told of like that of later steps. */
+static void compare_now(ebb_t *ebb, check_t *c)
 {
     drive_t *drive = ebb_driven(ebb);
-    return ebb_site_of(ebb, place_of(drive, c))->range->base;
+    if (!c->copy)
+        ebb_verify_poll(ebb, drive->learned, true);
+    else if (!ebb_verify_agrees(ebb, drive->learned, c->buffer) && !restore(drive, c))
+        ebb_content_lost(ebb, c->buffer, "its copy could not be brought back");
+    free_copy(drive, c);
 }
+
+void *ebb_drive_verify_copy(ebb_t *ebb, uint32_t buffer)
+{
+    drive_t *drive = ebb_driven(ebb);
+    void *copy = NULL;
+    for (uint32_t i = 0; i < drive->check_count && !copy; i++)
+        if (drive->check[i].buffer == buffer) {
+            copy = drive->check[i].copy;
+            drive->check[i].copy = NULL;
+        }
+    return copy;
+}
+
+void ebb_drive_verify_tear_down(ebb_t *ebb)
+{
+    drive_t *drive = ebb_driven(ebb);
+    ebb_verify_poll(ebb, drive->learned, false);
+    for (uint32_t i = 0; i < drive->check_count; i++)
+        free_copy(drive, &drive->check[i]);
+    free(drive->check);
+    free(drive->check_at);
+    drive->check = NULL;
+    drive->check_at = NULL;
+    drive->check_count = 0;
+}
+
+/* ---- around the plan's actions ---- */
 
 /* Where there are several streams, what comes before a hash comes before it on D.stream, and what comes after it after it. */
 static uint32_t own_stream(drive_t *drive)
@@ -111,129 +131,40 @@ static uint32_t own_stream(drive_t *drive)
     return drive->trace->operation[0].stream;
 }
 
-static void complain(ebb_t *ebb, const check_t *c, bool has_copy)
-{
-    drive_t *drive = ebb_driven(ebb);
-    drive->counts.mismatches++;
-    ebb_mismatch(ebb, drive->learned->trace, drive->plan->action[c->last_replay].operation,
-                 place_of(drive, c), has_copy);
-}
-
-/* ---- the first steps: at once, with a copy ---- */
-
-bool ebb_verify_is_first(ebb_t *ebb)
-{
-    drive_t *drive = ebb_driven(ebb);
-    return drive->step < FIRST_STEPS;
-}
-
-static void keep_copy(ebb_t *ebb, check_t *c)
-{
-    drive_t *drive = ebb_driven(ebb);
-    c->copy = ebb_pinned_alloc(drive->device, bytes_of(drive, c));
-    if (c->copy && ebb_copy_pieces(drive->device, EBB_OUT, address_of(ebb, c), c->copy, bytes_of(drive, c),
-                                   drive->stream))
-        free_copy(drive, c);
-}
-
-static bool restore(ebb_t *ebb, const check_t *c)
-{
-    drive_t *drive = ebb_driven(ebb);
-    return c->copy &&
-           !ebb_copy_pieces(drive->device, EBB_IN, address_of(ebb, c), c->copy, bytes_of(drive, c),
-                            drive->stream) &&
-           !ebb_driver.cuStreamSynchronize(ebb_stream_handle(drive->stream));
-}
-
-static void compare_now(ebb_t *ebb, check_t *c)
-{
-    drive_t *drive = ebb_driven(ebb);
-    if (ebb_mark_wait(ebb_mark_here(drive->stream)) || ebb_hash_differs(drive->hashes, entry_of(drive, c)))
-        complain(ebb, c, restore(ebb, c));
-    ebb_hash_clear(drive->hashes, entry_of(drive, c));
-    free_copy(drive, c);
-}
-
-/* ---- later ones: when that is over ---- */
-
-void ebb_verify_poll(ebb_t *ebb)
-{
-    drive_t *drive = ebb_driven(ebb);
-    for (check_t *c = drive->check; c < drive->check + drive->check_count; c++)
-        if (!c->refuted && ebb_hash_differs(drive->hashes, entry_of(drive, c))) {
-            c->refuted = true;
-            complain(ebb, c, false);
-        }
-}
-
-void ebb_verify_step_end(ebb_t *ebb)
-{
-    drive_t *drive = ebb_driven(ebb);
-    ebb_verify_poll(ebb);
-    for (uint32_t i = 0; i < drive->check_count; i++)
-        drive->check[i].begun = drive->check[i].ended = false;
-}
-
-void ebb_verify_hand_over(ebb_t *ebb, ebb_given_up_t *out)
-{
-    drive_t *drive = ebb_driven(ebb);
-    for (uint32_t i = 0; i < drive->check_count; i++) {
-        check_t *c = &drive->check[i];
-        if (place_of(drive, c) != out->id || !c->begun || c->ended)
-            continue;
-        out->hashes = drive->hashes;
-        out->entry = entry_of(drive, c);
-        out->part = c->part;
-        out->copy = c->copy;
-        c->copy = NULL;
-    }
-}
-
-void ebb_verify_tear_down(ebb_t *ebb)
-{
-    drive_t *drive = ebb_driven(ebb);
-    ebb_verify_poll(ebb);
-    for (uint32_t i = 0; i < drive->check_count; i++)
-        free_copy(drive, &drive->check[i]);
-    free(drive->check);
-    free(drive->check_at);
-    free(drive->entry_of);
-    drive->check = NULL;
-    drive->check_at = drive->entry_of = NULL;
-    drive->check_count = 0;
-}
-
-/* ---- around the plan's actions ---- */
-
-void ebb_verify_discard(ebb_device_t *dev, uint32_t action)
+void ebb_drive_verify_discard(ebb_device_t *dev, uint32_t action)
 {
     drive_t *drive = ebb_driven(dev->ebb);
-    check_t *c = drive->check_at[action] != EBB_NONE ? &drive->check[drive->check_at[action]] : NULL;
-    const uint64_t every = ebb_verify_is_first(dev->ebb) ? 1 : (uint64_t)ebb_options.verify;
-    if (!c || !every || ebb_guard_open(dev->ebb, ebb_place_now(dev->ebb, place_of(drive, c))))
+    const uint32_t index = drive->check_at[action];
+    if (index == EBB_NONE)
         return;
-    c->part = (ebb_hash_part_t){drive->step + drive->check_at[action], every};
-    c->begun = !ebb_streams_gather(dev->ebb, own_stream(drive)) &&
-               !ebb_hash_issue(dev, drive->hashes, entry_of(drive, c), drive->stream, address_of(dev->ebb, c),
-                               bytes_of(drive, c), c->part);
-    if (c->begun && ebb_verify_is_first(dev->ebb))
-        keep_copy(dev->ebb, c);
+    check_t *c = &drive->check[index];
+    const ebb_dropping_t d = {.id = c->buffer,
+                              .operation = c->operation,
+                              .address = address_of(drive, c),
+                              .bytes = bytes_of(drive, c),
+                              .step = drive->step,
+                              .trial = ebb_is_first_step(drive)};
+    ebb_verify_forget(drive->learned, c->buffer);
+    if ((!d.trial && !ebb_options.verify) || ebb_guard_open(dev->ebb, ebb_place_now(dev->ebb, c->buffer)))
+        return;
+    if (!ebb_streams_gather(dev->ebb, own_stream(drive)) &&
+        !ebb_verify_dropping(dev, drive->learned, &d, drive->stream) && d.trial)
+        keep_copy(drive, c);
     if (ebb_streams_scatter(dev->ebb, own_stream(drive)))
         ebb_wait_for_device(dev->ebb);
 }
 
-void ebb_verify_replay(ebb_device_t *dev, uint32_t action)
+void ebb_drive_verify_replay(ebb_device_t *dev, uint32_t action)
 {
     drive_t *drive = ebb_driven(dev->ebb);
     for (uint32_t i = drive->check_at[action]; i != EBB_NONE; i = drive->check[i].next) {
         check_t *c = &drive->check[i];
-        if (!c->begun || ebb_streams_gather(dev->ebb, own_stream(drive)) ||
-            ebb_hash_compare(dev, drive->hashes, entry_of(drive, c), drive->stream, address_of(dev->ebb, c),
-                             bytes_of(drive, c), c->part))
+        if (!ebb_verify_is_hashed(drive->learned, c->buffer) ||
+            ebb_streams_gather(dev->ebb, own_stream(drive)) ||
+            ebb_verify_made(dev, drive->learned, c->buffer, drive->stream, address_of(drive, c),
+                            bytes_of(drive, c)))
             continue;
-        c->ended = true;
-        drive->counts.verified++;
-        if (ebb_verify_is_first(dev->ebb))
+        if (ebb_is_first_step(drive))
             compare_now(dev->ebb, c);
         if (ebb_streams_scatter(dev->ebb, own_stream(drive)))
             ebb_wait_for_device(dev->ebb);

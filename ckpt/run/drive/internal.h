@@ -55,14 +55,11 @@ typedef struct site {
     ebb_range_t *laid; /* which that has put on the plan's chunks, or NULL */
 } site_t;
 
-/* A content that is compared after it was recomputed: a discard, and the replay that completes it. */
+/* A content that is discarded, and compared when it has been made again (drive_verify.c). */
 typedef struct check {
-    uint32_t discard, last_replay; /* actions */
-    uint32_t next;                 /* the next check that the same replay completes; EBB_NONE: none */
-    bool begun, ended; /* in the step under way: hashed when it was given up, and after the replay */
-    bool refuted;      /* it was another, which has been said */
-    ebb_hash_part_t part;
-    void *copy; /* pinned, while there is one */
+    uint32_t buffer, operation; /* the latter completes it */
+    uint32_t next;              /* the next check that the same replay completes; EBB_NONE: none */
+    void *copy;                 /* pinned, while there is one */
 } check_t;
 
 /* drive_streams.c: the stream `to` waits before operation `waited` for what `from` is given before operation `recorded`. */
@@ -139,13 +136,9 @@ typedef struct drive {
     uint32_t late;                /* buffers that should have been freed */
     bool unplanned;               /* the operation under way is none of the plan's */
 
-    ebb_hashes_t *hashes; /* [compared] of what was given up */
-    unsigned compared;    /* buffers that there are entries for */
-    uint32_t *entry_of;   /* [buffers] */
     check_t *check;
     uint32_t *check_at; /* [actions]: the check that begins or ends there; EBB_NONE: none */
     uint32_t check_count;
-    bool refuted; /* see ebb_drive_refuted */
     ebb_drive_pace_t pace;
 
     ebb_step_clock_t clock;    /* of all drives under this index */
@@ -160,6 +153,13 @@ struct ebb_drives {
 static inline drive_t *ebb_driven(ebb_t *ebb)
 {
     return &ebb->run->drives->of[ebb->run->drives->driven];
+}
+
+/* Its contents are compared at once, which makes it slow. */
+static inline bool ebb_is_first_step(const drive_t *drive)
+{
+    enum { FIRST_STEPS = 2 };
+    return drive->step < FIRST_STEPS;
 }
 
 static inline bool ebb_is_large(const ebb_trace_buffer_t *b)
@@ -322,19 +322,12 @@ bool ebb_unplanned_early_free(ebb_t *ebb, uint32_t buffer);
 void ebb_unplanned_freed(ebb_t *ebb, site_t *site);
 
 /* drive_verify.c: comparing what is recomputed with what was dropped. */
-/* Takes the memory that it needs on the device, before a plan is made. */
-bool ebb_verify_prepare(ebb_device_t *dev, drive_t *drive, const ebb_trace_t *trace);
-ebb_status_t ebb_verify_set_up(ebb_device_t *dev);
-void ebb_verify_tear_down(ebb_t *ebb); /* the device must be idle */
-/* The plan is being left: fills in what is known of a content that is given up, its hash and its copy. */
-void ebb_verify_hand_over(ebb_t *ebb, ebb_given_up_t *out);
-/* Looks at what has been compared since; does not wait. */
-void ebb_verify_poll(ebb_t *ebb);
-void ebb_verify_step_end(ebb_t *ebb);
-/* This step's contents are compared at once, which makes it slow. */
-bool ebb_verify_is_first(ebb_t *ebb);
+ebb_status_t ebb_drive_verify_set_up(ebb_device_t *dev);
+void ebb_drive_verify_tear_down(ebb_t *ebb); /* the device must be idle */
+/* The plan is being left: the copy of a content that is given up, which is the caller's; NULL: there is none. */
+void *ebb_drive_verify_copy(ebb_t *ebb, uint32_t buffer);
 /* Just before a discard, just after a replay. */
-void ebb_verify_discard(ebb_device_t *dev, uint32_t action);
-void ebb_verify_replay(ebb_device_t *dev, uint32_t action);
+void ebb_drive_verify_discard(ebb_device_t *dev, uint32_t action);
+void ebb_drive_verify_replay(ebb_device_t *dev, uint32_t action);
 
 #endif

@@ -7,6 +7,7 @@
 #include "alloc/base/status.h"
 #include "alloc/device.h"
 #include "ckpt/run/profile/internal.h"
+#include "ckpt/run/replay/replay.h"
 #include "ckpt/run/state.h"
 #include "ckpt/run/tracker/tracker.h"
 
@@ -72,6 +73,7 @@ static void forget(ebb_device_t *dev, ebb_profile_t *l)
 {
     if (ebb_tracker_follows(dev->ebb, &l->recorded))
         ebb_tracker_end(dev);
+    ebb_verify_close(dev, &l->recorded);
     ebb_recording_delete(&l->recorded);
     free(l->fact);
     free(l->reach);

@@ -31,13 +31,14 @@ typedef struct ebb_recording {
     uint64_t *attributes; /* [operations] of the launch, as ebb_operation_t has them; NULL: none has any */
     uint64_t *generation; /* [buffers] of the buffer that was recorded */
     CUdeviceptr *address; /* [buffers] */
-    uint64_t *left;  /* [buffers] of what the last step that was followed has left behind; 0: it was freed */
-    uint8_t *passed; /* [operations] recheck.c; NULL: none yet */
+    uint64_t *left; /* [buffers] of what the last step that was followed has left behind; 0: it was freed */
+    struct ebb_verify *verify; /* replay.h; NULL: none yet */
     ebb_stream_t
         *stream; /* the first operation's; trace->operation[i].stream is 0 for all if it is the only one */
     ebb_stream_t *streams[EBB_RECORD_STREAMS]; /* by number */
     uint32_t stream_count;
     double alone_ns; /* that its operations take without ebb, once it is learned */
+    bool refuted;    /* operations have lost their proofs since a plan relied on them */
     bool concluded;  /* the trace says what may be replayed; until then it is good for the order of things */
     /* Operations reach buffers that may leave through a table of pointers: the trace is only to be looked at. */
     bool hidden;

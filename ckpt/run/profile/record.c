@@ -340,7 +340,6 @@ void ebb_recording_delete(ebb_recording_t *r)
     free(r->generation);
     free(r->address);
     free(r->left);
-    free(r->passed);
     *r = (ebb_recording_t){0};
 }
 

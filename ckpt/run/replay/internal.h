@@ -7,49 +7,10 @@
 #include "ckpt/run/tracker/tracker.h"
 #include "offload/ebb_offload.h"
 
-/* ---- whether what was made again is what was dropped (recheck.c) ---- */
-
-/* Whether what was made again is what was dropped (replay.h).
- *
- * What is dropped is hashed on a stream of ebb's own, and hashed again when it is made. While an operation is on trial (its
- * first contents) the host waits for both, and keeps a copy. Later the device compares, of each a part (EBB_VERIFY); the host looks
- * at the verdict once that is over. */
-
-/* For the step that is followed. False: there is no memory to compare with, so nothing may be dropped. */
-bool ebb_recheck_begin(ebb_device_t *dev);
-void ebb_recheck_end(ebb_t *ebb);
-/* A stream of ebb's own, for what is done besides the program's work; the step's, if there is none to be had. */
-ebb_stream_t *ebb_recheck_side(ebb_device_t *dev);
-/* One more content can be compared. */
-bool ebb_recheck_ready(ebb_t *ebb);
-
-/* Of what an operation makes, it has not been seen often enough that it was the same. */
-bool ebb_recheck_is_trial(ebb_t *ebb, uint32_t operation);
-
-/* Content `id`, the work of `operation`, is about to be dropped; what ebb does with it on the device ends with `ready`. Its
- * bytes are looked at until the mark that is returned. `keep_copy`: the operation is on trial. */
-ebb_mark_t ebb_recheck_dropping(ebb_buffer_t *buffer, uint32_t id, uint32_t operation, ebb_mark_t ready,
-                                bool *keep_copy);
-/* It was made on `stream`. */
-ebb_status_t ebb_recheck_made(ebb_buffer_t *buffer, uint32_t id, ebb_stream_t *stream);
-/* Right after that, of one on trial: is it the same? The host waits. */
-bool ebb_recheck_agrees(ebb_t *ebb, uint32_t id);
-/* The verdict on content `id`, the work of `operation`, that was compared elsewhere. */
-void ebb_recheck_judged(ebb_t *ebb, uint32_t id, uint32_t operation, bool same, bool has_copy);
-/* It was not dropped, or is gone. */
-void ebb_recheck_forget(ebb_t *ebb, uint32_t id);
-
-void ebb_recheck_poll(ebb_t *ebb); /* does not wait */
-
-void ebb_recheck_count(ebb_t *ebb, uint64_t *verified, uint64_t *mismatches);
-
 /* ---- recipes of the step that is followed ---- */
 
 /* Of a content that a plan has given up (replay.h). */
 typedef struct orphan {
-    ebb_hashes_t *hashes; /* borrowed; NULL: it is not compared */
-    unsigned entry;
-    ebb_hash_part_t part;
     bool copied;      /* residence has a copy */
     size_t own_bytes; /* that making it takes beside the program's buffers, at most */
     uint32_t count;
@@ -83,7 +44,9 @@ typedef struct ebb_recipes {
         *last_read; /* [buffers] 1 + the last operation of the recipe under way that reads it there; else 0 */
     uint64_t most_ns; /* a recipe's own operations may take */
     const ebb_operation_t *under_way;
-    bool shut; /* nothing more is dropped: what is dropped is being made */
+    bool shut;          /* nothing more is dropped: what is dropped is being made */
+    bool resumed;       /* nothing is dropped but what a plan has given up: the room for that is counted */
+    ebb_stream_t *side; /* for what is done besides the program's work; NULL: none yet */
     ebb_recipe_counts_t counts;
 } recipes_t;
 
@@ -143,6 +106,9 @@ static inline bool ebb_is_own(ebb_t *ebb, uint32_t id, uint32_t operation, uint3
 }
 
 /* ---- recipe.c ---- */
+
+/* A stream of ebb's own, for what is done besides the program's work; the step's, if there is none to be had. */
+ebb_stream_t *ebb_recipe_side(ebb_device_t *dev);
 
 /* Memory to keep recipes of the step that is followed. False: there is none. */
 bool ebb_recipe_open(ebb_t *ebb);

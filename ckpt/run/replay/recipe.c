@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/base/driver.h"
 #include "alloc/base/options.h"
 #include "alloc/base/status.h"
 #include "ckpt/run/replay/internal.h"
@@ -19,10 +20,16 @@ const size_t ebb_part_recipes = sizeof(recipes_t);
 
 ebb_recipe_counts_t ebb_recipe_counts(ebb_t *ebb)
 {
-    recipes_t *recipes = ebb->run->recipes;
-    ebb_recipe_counts_t c = recipes->counts;
-    ebb_recheck_count(ebb, &c.verified, &c.mismatches);
-    return c;
+    return ebb->run->recipes->counts;
+}
+
+ebb_stream_t *ebb_recipe_side(ebb_device_t *dev)
+{
+    recipes_t *recipes = dev->ebb->run->recipes;
+    CUstream handle;
+    if (!recipes->side && !ebb_driver.cuStreamCreate(&handle, CU_STREAM_NON_BLOCKING))
+        recipes->side = ebb_stream_of(dev, handle);
+    return recipes->side ? recipes->side : dev->ebb->run->tracked->learned->stream;
 }
 
 static const ebb_trace_t *trace(ebb_tracked_t *tracked)
@@ -156,8 +163,8 @@ bool ebb_recipe_can_rebuild(const ebb_buffer_t *b, uint64_t *cost_ns)
     ebb_t *ebb = b->range->device->ebb;
     ebb_tracked_t *tracked = ebb->run->tracked;
     recipes_t *recipes = ebb->run->recipes;
-    if (!tracked->learned || !tracked->known || !b->number || b->pinned || recipes->shut || !recipes->of ||
-        !ebb_recheck_ready(ebb))
+    if (!tracked->learned || !tracked->known || !b->number || b->pinned || recipes->shut ||
+        recipes->resumed || !recipes->of)
         return false;
     const uint32_t id = b->number - 1, until = ebb_uses_next(&tracked->uses, id, tracked->cursor);
     if (ebb_is_dropped(ebb, id) || until >= trace(tracked)->operation_count || !holds(ebb, id) ||
@@ -211,18 +218,31 @@ static uint32_t last_of(recipes_t *recipes, uint32_t id)
 
 ebb_mark_t ebb_recipe_dropping(ebb_buffer_t *b, ebb_mark_t ready, bool *keep_copy)
 {
-    ebb_t *ebb = b->range->device->ebb;
-    recipes_t *recipes = ebb->run->recipes;
+    ebb_device_t *dev = b->range->device;
+    ebb_tracked_t *tracked = dev->ebb->run->tracked;
+    ebb_stream_t *side = ebb_recipe_side(dev);
     const uint32_t id = b->number - 1;
-    ebb_recipe_list(ebb, id);
-    return ebb_recheck_dropping(b, id, last_of(recipes, id), ready, keep_copy);
+    const ebb_dropping_t d = {.id = id,
+                              .operation = last_of(dev->ebb->run->recipes, id),
+                              .address = b->address,
+                              .bytes = b->bytes,
+                              .step = tracked->step,
+                              .trial = ebb_recipe_may_keep_copy(b)};
+    ebb_recipe_list(dev->ebb, id);
+    *keep_copy = d.trial;
+    if (!d.trial && !ebb_options.verify)
+        return (ebb_mark_t){0};
+    if (!ebb_mark_join(side, ready) && !ebb_buffer_join(side, b) &&
+        !ebb_verify_dropping(dev, tracked->learned, &d, side))
+        return ebb_mark_here(side);
+    *keep_copy = true; /* it cannot be compared */
+    return (ebb_mark_t){0};
 }
 
 bool ebb_recipe_may_keep_copy(const ebb_buffer_t *b)
 {
     ebb_t *ebb = b->range->device->ebb;
-    recipes_t *recipes = ebb->run->recipes;
-    return ebb_recheck_is_trial(ebb, last_of(recipes, b->number - 1));
+    return ebb_verify_is_trial(ebb->run->tracked->learned, last_of(ebb->run->recipes, b->number - 1));
 }
 
 void ebb_recipe_dropped(ebb_buffer_t *b, bool dropped)
@@ -234,7 +254,7 @@ void ebb_recipe_dropped(ebb_buffer_t *b, bool dropped)
     if (dropped || !tracked->learned || !b->number || !recipes->of)
         return;
     unlist(ebb, b->number - 1);
-    ebb_recheck_forget(ebb, b->number - 1);
+    ebb_verify_forget(tracked->learned, b->number - 1);
 }
 
 static void tell_lost(const ebb_buffer_t *b)
@@ -271,9 +291,9 @@ static void make_all(ebb_device_t *dev)
 {
     ebb_tracked_t *tracked = dev->ebb->run->tracked;
     recipes_t *recipes = dev->ebb->run->recipes;
-    while (recipes->dropped_count && ebb_recipe_make_readers(dev->ebb, EBB_NONE, ebb_recheck_side(dev))) {
+    while (recipes->dropped_count && ebb_recipe_make_readers(dev->ebb, EBB_NONE, ebb_recipe_side(dev))) {
         const uint32_t id = recipes->dropped[0];
-        if (ebb_residence_restore(tracked->buffer[id], ebb_recheck_side(dev)))
+        if (ebb_residence_restore(tracked->buffer[id], ebb_recipe_side(dev)))
             tell_lost(tracked->buffer[id]);
         unlist(dev->ebb, id);
     }
@@ -299,7 +319,7 @@ static void release(ebb_t *ebb)
     free(recipes->path);
     free(recipes->own);
     free(recipes->last_read);
-    *recipes = (recipes_t){.counts = recipes->counts};
+    *recipes = (recipes_t){.counts = recipes->counts, .side = recipes->side};
 }
 
 bool ebb_recipe_open(ebb_t *ebb)
@@ -333,8 +353,10 @@ void ebb_recipe_begin(ebb_device_t *dev)
     if (!ebb_options.recompute || !tracked->learned->concluded || !ebb_recipe_open(dev->ebb))
         return;
     recipes->issued = calloc((size_t)trace(tracked)->operation_count + 1, sizeof *recipes->issued);
-    if (!recipes->issued || !ebb_recheck_begin(dev))
-        release(dev->ebb);
+    if (recipes->issued && ebb_verify_open(dev, tracked->learned))
+        return;
+    ebb_log(EBB_DEBUG, "there is no memory to compare with: nothing is recomputed before there is a plan");
+    release(dev->ebb);
 }
 
 void ebb_recipe_end(ebb_device_t *dev)
@@ -343,7 +365,7 @@ void ebb_recipe_end(ebb_device_t *dev)
     if (!recipes->of)
         return;
     make_all(dev);
-    ebb_recheck_end(dev->ebb);
+    ebb_verify_poll(dev->ebb, dev->ebb->run->tracked->learned, true);
     release(dev->ebb);
 }
 
@@ -469,7 +491,7 @@ void ebb_recipe_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
     const uint32_t id = b->number - 1;
     if (!recipes->of)
         return;
-    ebb_stream_t *s = stream ? stream : ebb_recheck_side(dev);
+    ebb_stream_t *s = stream ? stream : ebb_recipe_side(dev);
     if (recipes->of[id].needed) {
         if (ebb_recipe_make_readers(dev->ebb, id, s))
             lose_readers(dev->ebb, id);
@@ -477,7 +499,7 @@ void ebb_recipe_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
             ebb_log(EBB_WARN, "%s", ebb_last_failure());
     }
     unlist(dev->ebb, id);
-    ebb_recheck_forget(dev->ebb, id);
+    ebb_verify_forget(dev->ebb->run->tracked->learned, id);
     ebb_recipe_note_stray(dev->ebb, id);
 }
 
@@ -485,5 +507,5 @@ void ebb_recipe_waited(ebb_t *ebb)
 {
     ebb_tracked_t *tracked = ebb->run->tracked;
     if (tracked->learned)
-        ebb_recheck_poll(ebb);
+        ebb_verify_poll(ebb, tracked->learned, false);
 }

@@ -264,37 +264,23 @@ static ebb_status_t trust(const ebb_buffer_t *b, uint32_t id)
         return 0;
     if (l->copied)
         return ebb_fail(CUDA_ERROR_UNKNOWN, "a recipe that is not proven any more", b->bytes);
-    if (!l->hashes && strcmp(ebb_options.on_mismatch, "warn"))
+    if (!ebb_verify_is_hashed(ebb->run->tracked->learned, id) && strcmp(ebb_options.on_mismatch, "warn"))
         ebb_content_lost(ebb, id, "what would make it has made other bits");
     return 0;
 }
 
-/* Of what a plan has given up, hashed: right after it was made. The host waits. */
-static bool is_same(const ebb_buffer_t *b, uint32_t id, ebb_stream_t *stream)
-{
-    ebb_device_t *dev = b->range->device;
-    recipes_t *recipes = dev->ebb->run->recipes;
-    const orphan_t *l = recipes->of[id].orphan;
-    const bool same = !ebb_hash_compare(dev, l->hashes, l->entry, stream, b->address, b->bytes, l->part) &&
-                      !ebb_mark_wait(ebb_mark_here(stream)) && !ebb_hash_differs(l->hashes, l->entry);
-    ebb_recheck_judged(dev->ebb, id, l->operation[l->count - 1], same, l->copied);
-    return same;
-}
-
 static ebb_status_t make(ebb_device_t *dev, making_t *m)
 {
-    recipes_t *recipes = dev->ebb->run->recipes;
-    const orphan_t *l = recipes->of[m->id].orphan;
+    ebb_buffer_t *b = m->buffer;
     ebb_status_t status = 0;
     ebb_recipe_note_reads(dev->ebb, m->id, &m->recipe, true);
     for (uint32_t i = 0; i < m->recipe.count && !status; i++)
         status = repeat(dev, m, i);
     give_all_own(dev->ebb, m);
     if (!status)
-        status = ebb_recheck_made(m->buffer, m->id, m->stream);
-    if (!status && l && l->hashes && !l->copied)
-        is_same(m->buffer, m->id, m->stream);
-    return status;
+        status =
+            ebb_verify_made(dev, dev->ebb->run->tracked->learned, m->id, m->stream, b->address, b->bytes);
+    return status ? status : ebb_residence_used(b, ebb_mark_here(m->stream));
 }
 
 ebb_status_t ebb_recipe_rebuild(ebb_buffer_t *b, ebb_stream_t *stream)
@@ -319,10 +305,8 @@ ebb_status_t ebb_recipe_rebuild(ebb_buffer_t *b, ebb_stream_t *stream)
     return status;
 }
 
-bool ebb_recipe_agrees(ebb_buffer_t *b, ebb_stream_t *stream)
+bool ebb_recipe_agrees(ebb_buffer_t *b)
 {
     ebb_t *ebb = b->range->device->ebb;
-    recipes_t *recipes = ebb->run->recipes;
-    const orphan_t *l = recipes->of[b->number - 1].orphan;
-    return l ? l->hashes && is_same(b, b->number - 1, stream) : ebb_recheck_agrees(ebb, b->number - 1);
+    return ebb_verify_agrees(ebb, ebb->run->tracked->learned, b->number - 1);
 }

@@ -119,7 +119,7 @@ void ebb_recipe_allocating(ebb_device_t *dev, size_t bytes)
     if (!recipes->orphan_count || has_room(dev, bytes))
         return;
     ebb_log(EBB_DEBUG, "what the plan has given up is made at once: later there might be no room for it");
-    if (ebb_recipe_make_readers(dev->ebb, EBB_NONE, ebb_recheck_side(dev)))
+    if (ebb_recipe_make_readers(dev->ebb, EBB_NONE, ebb_recipe_side(dev)))
         ebb_log(EBB_DEBUG, "what the plan has given up: %s", ebb_last_failure());
 }
 
@@ -152,9 +152,6 @@ static void drop(ebb_t *ebb, ebb_given_up_t *g, bool *marked, bool *own)
         return;
     }
     ebb_residence_put_dropped(b, g->copy);
-    l->hashes = g->hashes;
-    l->entry = g->entry;
-    l->part = g->part;
     l->copied = g->copy != NULL;
     g->copy = NULL;
     recipes->of[g->id].orphan = l;
@@ -191,6 +188,7 @@ void ebb_recipe_resume(ebb_device_t *dev, ebb_orphans_t *left)
     bool *marked = calloc((size_t)tracked->learned->trace->operation_count + 1, sizeof *marked);
     bool *own = calloc((size_t)tracked->learned->trace->buffer_count + 1, sizeof *own);
     if (marked && own && ebb_recipe_open(dev->ebb)) {
+        dev->ebb->run->recipes->resumed = true;
         note_operations(dev->ebb, left);
         for (uint32_t i = 0; i < left->given_up_count; i++)
             drop(dev->ebb, &left->given_up[i], marked, own);

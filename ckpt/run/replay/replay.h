@@ -73,10 +73,8 @@ ebb_status_t ebb_relaunch(ebb_device_t *dev, const ebb_issued_t *issued, ebb_str
  * Possible writers: every operation that is not the recorded one on the recorded buffers; and of those the arguments that
  * learning has not found to be read only.
  *
- * Checking: what is dropped is hashed, and hashed again when it is made. The first times of every operation the host keeps a
- * copy, as far as it has memory, and waits for the comparison: other bits are replaced by the copy, and nothing is lost.
- * Later EBB_VERIFY says which are compared, on the device; the host hears of it later, and EBB_ON_MISMATCH says what
- * happens then. Either way the operation has lost its proofs.
+ * Checking: the first times of every operation the host keeps a copy, as far as it has memory, and waits for the comparison: other
+ * bits are replaced by the copy, and nothing is lost. Later EBB_VERIFY says which are compared.
  *
  * With ebb_lock() held; for tracker.c. */
 
@@ -109,7 +107,7 @@ void ebb_recipe_dropped(ebb_buffer_t *buffer, bool dropped);
  * what was fetched for it. */
 ebb_status_t ebb_recipe_rebuild(ebb_buffer_t *buffer, ebb_stream_t *stream);
 /* After that, of a buffer that the host has a copy of: whether it is the same. The host waits. */
-bool ebb_recipe_agrees(ebb_buffer_t *buffer, ebb_stream_t *stream);
+bool ebb_recipe_agrees(ebb_buffer_t *buffer);
 
 /* ---- what a plan leaves behind (recipe_orphans.c) ---- */
 
@@ -131,16 +129,11 @@ bool ebb_recipe_agrees(ebb_buffer_t *buffer, ebb_stream_t *stream);
  * no more than making it at once, as long as that is so for what is alive then. An allocation that might end it
  * comes behind the making of everything that is still dropped (ebb_recipe_allocating).
  *
- * Checking: a content that was hashed when it was given up is hashed again when it is made, and the host waits for it. Other
- * bits are replaced by the copy, if there is one. */
+ * Checking: as for all that is dropped; a content that the plan has hashed is compared when it is made. */
 
 typedef struct ebb_given_up {
     uint32_t id; /* its buffer; alive, not mapped */
     void *copy;  /* a pinned block with the content; NULL: there is none */
-    ebb_hashes_t
-        *hashes; /* NULL: it is not compared. Entry `entry` is its hash; borrowed until the step has ended */
-    unsigned entry;
-    ebb_hash_part_t part;
 } ebb_given_up_t;
 
 /* A buffer that an operation has written which is not in the recording, before the operation `before` of it. */
@@ -171,13 +164,45 @@ void ebb_recipe_abandon(ebb_orphans_t *left);
 /* The program is about to allocate: what was left behind is made before that would take the memory that it needs. */
 void ebb_recipe_allocating(ebb_device_t *dev, size_t bytes);
 
-/* ---- other bits than before (recheck.c) ---- */
+/* ---- whether what was made again is what was dropped (verify.c) ---- */
 
-/* What happens when an operation that was repeated has made other bits than before, wherever that was noticed. */
+/* Contents of the large buffers of a recorded step that are given up and made again, by a plan or when residence wants them: hashed when
+ * they are given up, and hashed again and compared on the device when they are made. The host looks at the verdict when that is over, or
+ * waits for it. Other bits refute all operations that make contents of the buffer: they are launched again no more, and a plan that
+ * relies on them is no good (ebb_recording_t.refuted). Of each buffer one content at a time.
+ *
+ * What stays of it belongs to the recording: so a content that a plan has given up may be made by a recipe. */
 
-/* Buffer `buffer` of the step, made again by `operation`, is not what it was: logged, and the operation is not repeated any
- * more, by a plan neither. `has_copy`: the right bytes are put back; else EBB_ON_MISMATCH says whether the program is told. */
-void ebb_mismatch(ebb_t *ebb, ebb_trace_t *trace, uint32_t operation, uint32_t buffer, bool has_copy);
+typedef struct ebb_verify ebb_verify_t;
+
+/* Takes what it needs on the device, once; before a plan is made, so that the plan leaves room for it. False: there is no memory. */
+bool ebb_verify_open(ebb_device_t *dev, ebb_recording_t *learned);
+void ebb_verify_close(ebb_device_t *dev, ebb_recording_t *learned); /* waits for comparisons under way */
+
+/* What the operation makes has not been the same often enough to be believed. */
+bool ebb_verify_is_trial(const ebb_recording_t *learned, uint32_t operation);
+
+/* A content that is about to be given up, and which operation completes it when it is made again. */
+typedef struct ebb_dropping {
+    uint32_t id, operation;
+    CUdeviceptr address;
+    size_t bytes;
+    uint64_t step; /* which part is compared goes on with it (EBB_VERIFY); all of it, if it is on trial */
+    bool trial;
+} ebb_dropping_t;
+/* In the stream's order. On failure, and where EBB_VERIFY says so, it is not compared. */
+ebb_status_t ebb_verify_dropping(ebb_device_t *dev, ebb_recording_t *learned, const ebb_dropping_t *dropping,
+                                 ebb_stream_t *stream);
+bool ebb_verify_is_hashed(const ebb_recording_t *learned, uint32_t id);
+/* It was made, there, in the stream's order: compared, if it was hashed. */
+ebb_status_t ebb_verify_made(ebb_device_t *dev, ebb_recording_t *learned, uint32_t id, ebb_stream_t *stream,
+                             CUdeviceptr address, size_t bytes);
+/* Right after that: whether it is the same. The host waits. False: it is not, or was not compared. */
+bool ebb_verify_agrees(ebb_t *ebb, ebb_recording_t *learned, uint32_t id);
+/* It was not given up, or is gone. */
+void ebb_verify_forget(const ebb_recording_t *learned, uint32_t id);
+/* What is known by now of contents without a copy: EBB_ON_MISMATCH says whether the program is told of other bits. `wait`: of all. */
+void ebb_verify_poll(ebb_t *ebb, ebb_recording_t *learned, bool wait);
 
 /* The content of a buffer of the step is lost for another reason: the program is told. */
 void ebb_content_lost(ebb_t *ebb, uint32_t buffer, const char *why);

@@ -176,7 +176,7 @@ ebb_status_t ebb_residence_restore(ebb_buffer_t *b, ebb_stream_t *stream)
     if (ebb_where(b) != EBB_DROPPED)
         return 0;
     ebb_status_t status = ebb_recipe_rebuild(b, stream);
-    const bool good = !status && (!r->host.at || ebb_recipe_agrees(b, stream));
+    const bool good = !status && (!r->host.at || ebb_recipe_agrees(b));
     if (!good && !r->host.at)
         return status;
     ebb_recipe_dropped(b, false);

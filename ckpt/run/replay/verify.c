@@ -1,0 +1,203 @@
+#include "ckpt/run/replay/replay.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc/base/options.h"
+#include "alloc/base/status.h"
+#include "alloc/device.h"
+#include "ckpt/run/replay/internal.h"
+#include "ckpt/run/state.h"
+
+enum { TRIALS = 2 };
+
+typedef enum state { NOTHING, HASHED, COMPARED } state_t;
+
+/* Of a large buffer. Its entry of the hashes says whether any comparison since the last verdict has found other bits. */
+typedef struct check {
+    state_t state;
+    uint32_t id, operation;
+    ebb_hash_part_t part;
+    ebb_mark_t end; /* the last thing that was issued for its entry */
+} check_t;
+
+struct ebb_verify {
+    ebb_hashes_t *hashes; /* [count] */
+    uint32_t *index;      /* [buffers] into check; EBB_NONE: a small one */
+    uint8_t *passed;      /* [operations] contents that were the same, up to TRIALS */
+    uint32_t count;
+    check_t check[]; /* [count] */
+};
+
+/* ---- its memory ---- */
+
+static void release(ebb_device_t *dev, ebb_verify_t *v)
+{
+    ebb_hashes_delete(dev, v->hashes);
+    free(v->index);
+    free(v->passed);
+    free(v);
+}
+
+bool ebb_verify_open(ebb_device_t *dev, ebb_recording_t *learned)
+{
+    const ebb_trace_t *t = learned->trace;
+    if (learned->verify)
+        return true;
+    ebb_verify_t *v = calloc(1, sizeof *v + t->buffer_count * sizeof v->check[0]);
+    if (!v)
+        return false;
+    v->index = malloc(((size_t)t->buffer_count + 1) * sizeof *v->index);
+    v->passed = calloc((size_t)t->operation_count + 1, sizeof *v->passed);
+    for (uint32_t i = 0; v->index && i < t->buffer_count; i++) {
+        v->index[i] = ebb_uses_chunks(&t->buffer[i]) ? v->count : EBB_NONE;
+        if (v->index[i] != EBB_NONE)
+            v->check[v->count++] = (check_t){.id = i};
+    }
+    if (v->index && v->passed)
+        v->hashes = ebb_hashes_new(dev, v->count + 1);
+    if (v->hashes)
+        learned->verify = v;
+    else
+        release(dev, v);
+    return learned->verify;
+}
+
+void ebb_verify_close(ebb_device_t *dev, ebb_recording_t *learned)
+{
+    if (!learned->verify)
+        return;
+    ebb_verify_poll(dev->ebb, learned, true);
+    release(dev, learned->verify);
+    learned->verify = NULL;
+}
+
+static check_t *check_of(const ebb_recording_t *learned, uint32_t id)
+{
+    ebb_verify_t *v = learned->verify;
+    return v && v->index[id] != EBB_NONE ? &v->check[v->index[id]] : NULL;
+}
+
+/* ---- verdicts ---- */
+
+void ebb_content_lost(ebb_t *ebb, uint32_t buffer, const char *why)
+{
+    ebb_log(EBB_WARN, "the content of buffer %u of the step is lost: %s", buffer, why);
+    ebb_fail_program(ebb);
+}
+
+/* All that make contents of the buffer: which of them it was is not known. */
+static void refute(ebb_t *ebb, ebb_recording_t *learned, const check_t *c)
+{
+    const ebb_trace_t *t = learned->trace;
+    ebb->run->recipes->counts.mismatches++;
+    learned->refuted = true;
+    for (uint32_t i = 0; i < t->operation_count; i++) {
+        ebb_trace_operation_t *o = &t->operation[i];
+        if (!o->proofs || !ebb_trace_mode(t, i, c->id))
+            continue;
+        o->proofs = 0;
+        o->verdict = EBB_DIFFERS;
+    }
+    ebb_log(EBB_WARN,
+            "buffer %u, recomputed by %s (operation %u), has other bits: it is not recomputed any more",
+            c->id, t->operation[c->operation].name, c->operation);
+}
+
+/* Its comparisons are over, or have found other bits. */
+static bool judge(ebb_t *ebb, ebb_recording_t *learned, check_t *c)
+{
+    ebb_verify_t *v = learned->verify;
+    const unsigned entry = (unsigned)(c - v->check);
+    const bool same = !ebb_hash_differs(v->hashes, entry);
+    ebb_hash_clear(v->hashes, entry);
+    if (c->state == COMPARED)
+        c->state = NOTHING;
+    if (!same)
+        refute(ebb, learned, c);
+    else if (v->passed[c->operation] < TRIALS)
+        v->passed[c->operation]++;
+    return same;
+}
+
+bool ebb_verify_agrees(ebb_t *ebb, ebb_recording_t *learned, uint32_t id)
+{
+    check_t *c = check_of(learned, id);
+    return c && c->state == COMPARED && !ebb_mark_wait(c->end) && judge(ebb, learned, c);
+}
+
+/* A verdict that is worth having. */
+static bool is_known(const ebb_verify_t *v, const check_t *c, bool wait)
+{
+    return ebb_hash_differs(v->hashes, (unsigned)(c - v->check)) ||
+           (c->state == COMPARED &&
+            (wait ? !ebb_mark_wait(c->end) : v->passed[c->operation] < TRIALS && ebb_mark_reached(c->end)));
+}
+
+void ebb_verify_poll(ebb_t *ebb, ebb_recording_t *learned, bool wait)
+{
+    ebb_verify_t *v = learned->verify;
+    for (uint32_t i = 0; v && i < v->count; i++) {
+        if (!is_known(v, &v->check[i], wait) || judge(ebb, learned, &v->check[i]))
+            continue;
+        if (!strcmp(ebb_options.on_mismatch, "warn"))
+            ebb_log(EBB_WARN, "going on with other bits (EBB_ON_MISMATCH=warn)");
+        else
+            ebb_content_lost(ebb, v->check[i].id, "it was recomputed with other bits, and no copy was left");
+    }
+}
+
+/* ---- contents ---- */
+
+bool ebb_verify_is_trial(const ebb_recording_t *learned, uint32_t operation)
+{
+    return learned->verify->passed[operation] < TRIALS;
+}
+
+bool ebb_verify_is_hashed(const ebb_recording_t *learned, uint32_t id)
+{
+    const check_t *c = check_of(learned, id);
+    return c && c->state == HASHED;
+}
+
+ebb_status_t ebb_verify_dropping(ebb_device_t *dev, ebb_recording_t *learned, const ebb_dropping_t *d,
+                                 ebb_stream_t *stream)
+{
+    check_t *c = check_of(learned, d->id);
+    const uint64_t every = d->trial ? 1 : (uint64_t)ebb_options.verify;
+    if (!c)
+        return ebb_fail(CUDA_ERROR_INVALID_VALUE, "a small buffer", d->bytes);
+    c->state = NOTHING;
+    if (!every)
+        return 0;
+    c->part = (ebb_hash_part_t){d->step + d->operation, every};
+    EBB_TRY(ebb_mark_join(stream, c->end)); /* a comparison may still read the entry */
+    EBB_TRY(ebb_hash_issue(dev, learned->verify->hashes, (unsigned)(c - learned->verify->check), stream,
+                           d->address, d->bytes, c->part));
+    c->operation = d->operation;
+    c->end = ebb_mark_here(stream);
+    c->state = HASHED;
+    return 0;
+}
+
+ebb_status_t ebb_verify_made(ebb_device_t *dev, ebb_recording_t *learned, uint32_t id, ebb_stream_t *stream,
+                             CUdeviceptr address, size_t bytes)
+{
+    check_t *c = check_of(learned, id);
+    if (!c || c->state != HASHED)
+        return 0;
+    EBB_TRY(ebb_mark_join(stream, c->end));
+    EBB_TRY(ebb_hash_compare(dev, learned->verify->hashes, (unsigned)(c - learned->verify->check), stream,
+                             address, bytes, c->part));
+    c->end = ebb_mark_here(stream);
+    c->state = COMPARED;
+    dev->ebb->run->recipes->counts.verified++;
+    return 0;
+}
+
+void ebb_verify_forget(const ebb_recording_t *learned, uint32_t id)
+{
+    check_t *c = check_of(learned, id);
+    if (c && c->state == HASHED)
+        c->state = NOTHING;
+}
