@@ -26,6 +26,16 @@ static inline void *ebb_array_append(void **array, uint32_t *count, uint32_t *ro
     return memset((char *)*array + (size_t)(*count)++ * size, 0, size);
 }
 
+/* What is used of an array, the caller's; NULL for none, and where there is no memory, which makes `good` false. */
+static inline void *ebb_array_copy(const void *array, uint32_t count, size_t size, bool *good)
+{
+    void *copy = count ? malloc(count * size) : NULL;
+    if (copy)
+        memcpy(copy, array, count * size);
+    *good &= copy || !count;
+    return copy;
+}
+
 /* ---- hashes of a few numbers ---- */
 
 /* Hashes of a few numbers. */

@@ -29,6 +29,25 @@ ebb_plan_t *ebb_plan_new(const ebb_trace_t *trace)
     return p;
 }
 
+ebb_plan_t *ebb_plan_copy(const ebb_plan_t *p)
+{
+    ebb_plan_t *copy = calloc(1, sizeof *copy);
+    bool good = true;
+    if (!copy)
+        return NULL;
+    *copy = *p;
+    copy->place = ebb_array_copy(p->place, copy->place_room = p->place_count, sizeof *p->place, &good);
+    copy->action = ebb_array_copy(p->action, copy->action_room = p->action_count, sizeof *p->action, &good);
+    copy->chunk = ebb_array_copy(p->chunk, copy->chunk_room = p->chunk_index_count, sizeof *p->chunk, &good);
+    copy->wait = ebb_array_copy(p->wait, copy->wait_room = p->wait_count, sizeof *p->wait, &good);
+    copy->redirect =
+        ebb_array_copy(p->redirect, copy->redirect_room = p->redirect_count, sizeof *p->redirect, &good);
+    if (good)
+        return copy;
+    ebb_plan_delete(copy);
+    return NULL;
+}
+
 void ebb_plan_delete(ebb_plan_t *p)
 {
     if (!p)

@@ -122,6 +122,8 @@ typedef struct ebb_plan {
 
 /* An empty plan for a trace: a place without chunks for every buffer. NULL: no memory. */
 ebb_plan_t *ebb_plan_new(const ebb_trace_t *trace);
+/* NULL: no memory. */
+ebb_plan_t *ebb_plan_copy(const ebb_plan_t *plan);
 void ebb_plan_delete(ebb_plan_t *plan);
 
 /* Append; the new element, zeroed (indices that are not used: EBB_NONE), or NULL: no memory. Waits,

@@ -13,8 +13,9 @@
  * for certain.
  *
  * All of this is done twice: with prices alone, and on the advice of the dynamic program over stages (reversal.c), whose budget may be larger
- * than the level: copies make up for that. There windows of each level's best walk are replayed anew (exchange.c). None of the three knows
- * of the others, so that adding one makes no budget's plan worse.
+ * than the level: copies make up for that. There windows of each level's best walk are replayed anew (exchange.c). And once more so, with
+ * walks that are measured by what came of that. None of these knows of the others, so that adding one makes no budget's plan worse. Whoever
+ * waits for a plan gets what the first has found.
  *
  * The work is bounded by numbers of walks, not by time: the same request gets the same plan on any machine.
  */
@@ -98,6 +99,7 @@ typedef struct search {
     uint32_t lowest, stride, fine,
         peak; /* chunks: the first coarse level, from one to the next; of fine ones; what needs no plan */
     uint32_t searched;           /* levels of this stretch */
+    bool measured;               /* walks are measured by what comes of better replays; else that is apart: */
     ebb_front_t exchanged;       /* what came of better replays */
     uint64_t exchanged_floor_ns; /* as the candidates', for those */
     uint64_t
@@ -153,16 +155,17 @@ static bool is_possible(const search_t *s, unsigned place, uint32_t target)
     return possible;
 }
 
-/* Better replays for the best walk under one target (exchange.c). Where places do not fit together then, for fewer chunks. What comes of it is
- * for the budget alone: no walk is measured by it. */
+/* Better replays for the best walk under one target (exchange.c). Where places do not fit together then, for fewer chunks. */
 static void exchange(search_t *s, ebb_search_params_t *params, uint32_t target)
 {
     enum { TRIES = 3, STATES = 40000 };
     ebb_candidates_t *c = s->candidates;
     const ebb_front_t walked = c->front;
     const uint64_t floor_ns = c->floor_ns;
-    c->front = s->exchanged;
-    c->floor_ns = s->exchanged_floor_ns;
+    if (!s->measured) {
+        c->front = s->exchanged;
+        c->floor_ns = s->exchanged_floor_ns;
+    }
     params->exchange = STATES;
     for (uint32_t i = 0; i < TRIES && i < target; i++) {
         params->exchange_chunks = target - i;
@@ -170,6 +173,8 @@ static void exchange(search_t *s, ebb_search_params_t *params, uint32_t target)
         if (c->chunks <= target)
             break;
     }
+    if (s->measured)
+        return;
     s->exchanged = c->front;
     c->front = walked;
     c->floor_ns = floor_ns;
@@ -335,18 +340,22 @@ static void search_by_program(search_t *s)
     if (!c->model.request->recompute || c->model.trace->operation_count > LONG_FOR_ADVICE ||
         ebb_candidates_done(c, c->limit))
         return;
+    ebb_candidates_tell(c);
     if (!ebb_fates_make_reversal(&program, &c->model, s->peak)) {
         c->no_memory = true;
         return;
     }
-    ebb_front_t others = ebb_candidates_apart(c);
     s->program = &program;
     s->portfolio = by_program;
     s->entries = BY_PROGRAM;
-    s->head_ns = 0;
-    search_levels(s);
-    ebb_candidates_join(c, &s->exchanged);
-    ebb_candidates_join(c, &others);
+    for (int i = 0; i < 2; i++) {
+        ebb_front_t others = ebb_candidates_apart(c);
+        s->measured = i;
+        s->head_ns = 0;
+        search_levels(s);
+        ebb_candidates_join(c, &s->exchanged);
+        ebb_candidates_join(c, &others);
+    }
     ebb_fates_delete(&program);
 }
 

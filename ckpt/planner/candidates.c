@@ -308,6 +308,23 @@ bool ebb_candidates_begin(ebb_candidates_t *s, const ebb_trace_t *trace, const e
     return true;
 }
 
+/* What larger budgets look at, they would have looked at too. */
+static void take_at_least(ebb_plan_t *plan, uint32_t chunks)
+{
+    if (plan && plan->chunk_count < chunks)
+        plan->chunk_count = chunks;
+}
+
+void ebb_candidates_tell(const ebb_candidates_t *s)
+{
+    const ebb_plan_request_t *r = s->model.request;
+    const ebb_candidate_t *best = ebb_candidates_best(s, s->limit);
+    ebb_plan_t *plan = r->found && best ? ebb_plan_copy(best->plan) : NULL;
+    take_at_least(plan, s->reached);
+    if (plan)
+        r->found(r->finder, plan);
+}
+
 ebb_plan_t *ebb_candidates_end(ebb_candidates_t *s, char *why, size_t why_bytes)
 {
     const ebb_model_t *m = &s->model;
@@ -318,8 +335,7 @@ ebb_plan_t *ebb_candidates_end(ebb_candidates_t *s, char *why, size_t why_bytes)
             s->front.count ? s->front.candidate[0].chunks * m->trace->chunk_bytes + m->small_bytes : 0;
     if (!best)
         explain(s, why, why_bytes);
-    else if (plan->chunk_count < s->reached)
-        plan->chunk_count = s->reached;
+    take_at_least(plan, s->reached);
     for (uint32_t i = 0; i < s->front.count; i++)
         if (s->front.candidate[i].plan != plan)
             ebb_plan_delete(s->front.candidate[i].plan);

@@ -540,6 +540,8 @@ typedef struct ebb_candidates {
  * until the end. */
 bool ebb_candidates_begin(ebb_candidates_t *candidates, const ebb_trace_t *trace,
                           const ebb_plan_request_t *request, char *why, size_t why_bytes);
+/* The best so far, for whoever waits (ebb_plan_request_t.found). */
+void ebb_candidates_tell(const ebb_candidates_t *candidates);
 /* The best, which is the caller's, or NULL: `why` says why. */
 ebb_plan_t *ebb_candidates_end(ebb_candidates_t *candidates, char *why, size_t why_bytes);
 

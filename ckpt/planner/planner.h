@@ -27,6 +27,10 @@ typedef struct ebb_plan_request {
     /* Set by another thread: the plan is not wanted any more. Looked at before each walk; what comes of the request is then of no use.
      * Borrowed. NULL: it stays wanted. */
     const atomic_bool *given_up;
+    /* Gets the first plan that fits, its own then, while a better one is looked for; in the thread that plans, at most once. NULL: nobody
+     * waits for it. */
+    void (*found)(void *finder, ebb_plan_t *plan);
+    void *finder;
     uint64_t *
         smallest; /* if not NULL, gets the least device bytes that would have done, as far as they are known; 0: they are
                             not */

@@ -39,6 +39,10 @@ ebb_plan_request_t ebb_planning_request(ebb_device_t *dev, const ebb_check_limit
 ebb_plan_t *ebb_planning(const ebb_trace_t *trace, const ebb_plan_request_t *request, char *why,
                          size_t why_bytes);
 
+/* The plan, if it passes the checker and agrees with the request's boundary; else it is deleted, and NULL. Any thread. */
+ebb_plan_t *ebb_planning_check(const ebb_trace_t *trace, const ebb_plan_request_t *request, ebb_plan_t *plan,
+                               char *why, size_t why_bytes);
+
 /* What keeping everything takes; 0: `why` says why that is not known. With ebb_lock() held. */
 uint64_t ebb_planning_peak(ebb_device_t *dev, const ebb_trace_t *trace, char *why, size_t why_bytes);
 
@@ -51,6 +55,9 @@ bool ebb_planning_is_late(ebb_device_t *dev, const ebb_trace_t *trace, const ebb
 
 /* A step of 10,000 launches takes seconds to plan. A thread of ebb's does it without ebb_lock(); the program goes on, with the plan that it
  * has or reactively. At a boundary the runner takes what has come of it, if it still suits (runner_plan.c).
+ *
+ * Looking for better plans takes most of that: what is found first is good enough to go on with, and is driven while the rest is
+ * looked for. What comes of it replaces it at a boundary, if it is faster by a hundredth.
  *
  * A job is a question with its answer. It owns all that the planner reads: a copy of the trace, the request, its boundary. So nothing that
  * the program does changes it, and the same question has the same answer in the thread and in the call. Which step is the first one
@@ -69,6 +76,9 @@ typedef struct ebb_plan_job {
     ebb_trace_t *trace;         /* owned */
     ebb_boundary_t *boundary;   /* owned; NULL: none */
     ebb_plan_request_t request; /* its boundary is the one above */
+    /* A first answer, while a better one is looked for: ebb_job_first. */
+    _Atomic(ebb_plan_t *) first;
+    uint64_t begun_ns; /* when it was asked */
     /* The answer. */
     ebb_plan_t *plan;     /* owned, until it is taken (set to NULL); NULL: there is none */
     char why[256];        /* not */
@@ -86,9 +96,15 @@ typedef struct ebb_plan_job {
 /* Asks about a copy of the trace. The boundary (NULL: none) is the job's, in any case. The caller waits EBB_PLAN_WAIT at most. NULL: no host memory. */
 ebb_plan_job_t *ebb_job_ask(ebb_t *ebb, bool floor, const ebb_trace_t *trace,
                             const ebb_plan_request_t *request, ebb_boundary_t *boundary);
+uint64_t ebb_job_now_ns(void); /* begun_ns' clock */
 static inline bool ebb_job_is_done(const ebb_plan_job_t *job)
 {
     return atomic_load_explicit(&job->done, memory_order_acquire);
+}
+/* A plan to go on with until the job is done, the caller's; NULL: none yet, or it was taken. */
+static inline ebb_plan_t *ebb_job_first(ebb_plan_job_t *job)
+{
+    return atomic_exchange_explicit(&job->first, NULL, memory_order_acquire);
 }
 /* Done or not: its answer is not wanted any more. NULL: nothing. */
 void ebb_job_end(ebb_t *ebb, ebb_plan_job_t *job);
@@ -103,8 +119,8 @@ typedef struct ebb_steps {
     uint64_t found_after; /* operations until the first one was known; 0: none was */
     ebb_step_variant_t variant[EBB_STEP_VARIANTS];
     ebb_step_streams_t streams;
-    uint64_t plans;      /* made and installed for the first time */
-    uint64_t replans;    /* given up for another one: copies came late, or there was less memory */
+    uint64_t plans;   /* made and installed for the first time */
+    uint64_t replans; /* given up for another one: copies came late, there was less memory, or a better one */
     ebb_plan_sum_t plan; /* of the last of these */
     uint64_t
         predicted_peak_bytes; /* of all chunks: that plan's, those of plans that are installed with it, slabs, and what
@@ -139,7 +155,8 @@ typedef struct ebb_variant {
     uint64_t took_ns;  /* that the plan took to make */
     bool waited;       /* for that the program waited */
     char refusal[256]; /* why there is none */
-    double late_ns;    /* a step's waits for copies, when another plan was asked for because of them */
+    double
+        late_ns; /* a step's waits for copies, when another plan was asked for because of them; 0: it was not */
     ebb_check_limits_t limits; /* that a plan was made for, or refused, last; zeros: none was */
     size_t reserved_bytes;     /* chunks that no plan could have then */
     size_t floor_bytes;        /* the smallest for which there is a plan; 0: not looked for, or none */

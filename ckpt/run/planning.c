@@ -81,15 +81,17 @@ static ebb_plan_t *given_plan(const ebb_trace_t *trace, const ebb_plan_request_t
     return NULL;
 }
 
-static ebb_plan_t *own_plan(const ebb_trace_t *trace, const ebb_plan_request_t *q, char *why,
-                            size_t why_bytes)
+ebb_plan_t *ebb_planning_check(const ebb_trace_t *trace, const ebb_plan_request_t *q, ebb_plan_t *plan,
+                               char *why, size_t why_bytes)
 {
     char refusal[200] = "";
     const ebb_check_limits_t limits = {q->device_bytes, q->host_bytes};
-    ebb_plan_t *plan = ebb_plan_make(trace, q, why, why_bytes);
-    if (!plan || ebb_check_plan(trace, plan, &limits, refusal, sizeof refusal))
+    const bool sound = ebb_check_plan(trace, plan, &limits, refusal, sizeof refusal);
+    if (sound && (!q->boundary || ebb_boundary_agrees(q->boundary, plan, why, why_bytes)))
         return plan;
-    snprintf(why, why_bytes, "a plan of ebb's own did not pass its check, please report this: %s", refusal);
+    if (!sound)
+        snprintf(why, why_bytes, "a plan of ebb's own did not pass its check, please report this: %s",
+                 refusal);
     ebb_plan_delete(plan);
     return NULL;
 }
@@ -98,11 +100,8 @@ ebb_plan_t *ebb_planning(const ebb_trace_t *trace, const ebb_plan_request_t *q, 
 {
     ebb_plan_t *plan = *ebb_options.plan ? given_plan(trace, q) : NULL;
     if (!plan)
-        plan = own_plan(trace, q, why, why_bytes);
-    if (!plan || !q->boundary || ebb_boundary_agrees(q->boundary, plan, why, why_bytes))
-        return plan;
-    ebb_plan_delete(plan);
-    return NULL;
+        plan = ebb_plan_make(trace, q, why, why_bytes);
+    return plan ? ebb_planning_check(trace, q, plan, why, why_bytes) : NULL;
 }
 
 uint64_t ebb_planning_peak(ebb_device_t *dev, const ebb_trace_t *trace, char *why, size_t why_bytes)

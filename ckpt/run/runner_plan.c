@@ -138,14 +138,14 @@ static bool is_proven(const ebb_plan_job_t *job, const ebb_variant_t *k)
 }
 
 /* And there is as much memory, or it does with less. */
-static bool suits(ebb_device_t *dev, ebb_variant_t *k, const ebb_plan_job_t *job,
+static bool suits(ebb_device_t *dev, ebb_variant_t *k, const ebb_plan_job_t *job, const ebb_plan_t *plan,
                   ebb_buffer_t *const *present)
 {
     char why[256] = "what it launches again has given other bits meanwhile";
     const ebb_check_limits_t now = limits_of(dev, k, present);
     if (is_proven(job, k) &&
         ((now.device_bytes >= job->request.device_bytes && now.host_bytes >= job->request.host_bytes) ||
-         ebb_check_plan(job->trace, job->plan, &now, why, sizeof why))) {
+         ebb_check_plan(job->trace, plan, &now, why, sizeof why))) {
         k->limits = now;
         return true;
     }
@@ -154,15 +154,22 @@ static bool suits(ebb_device_t *dev, ebb_variant_t *k, const ebb_plan_job_t *job
 }
 
 /* Owned from then on; it is installed when driving begins. */
-static void take_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_job_t *job)
+static void take_plan(ebb_device_t *dev, ebb_variant_t *k, const ebb_plan_job_t *job, ebb_plan_t *plan)
 {
     ebb_planned_request(dev->ebb, &job->request);
     k->refused = 0;
-    k->plan = job->plan;
-    k->gap = job->gap;
-    k->took_ns = job->took_ns;
+    k->plan = plan;
+    k->gap = -1;
+    k->took_ns = ebb_job_now_ns() - job->begun_ns;
     k->waited = job->waited;
     k->untold = true;
+}
+
+static void take_last(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_job_t *job)
+{
+    take_plan(dev, k, job, job->plan);
+    k->gap = job->gap;
+    k->took_ns = job->took_ns;
     job->plan = NULL;
 }
 
@@ -175,38 +182,84 @@ static void give_up_plan(struct ebb_runner *runner, ebb_variant_t *k)
     runner->steps.replans++;
 }
 
-/* One that was asked for because of late copies, in the place of the one that there is, which is left if it is driven. */
-static void replace_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_job_t *job)
+/* The job's in the place of the one that there is, which is left if it is driven. */
+static void replace_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_job_t *job, const char *why)
 {
     struct ebb_runner *runner = dev->ebb->run->runner;
+    if (ebb_drive_installed(dev->ebb, ebb_variant_number(dev->ebb, k)))
+        ebb_run_leave(dev, why);
+    if (!k->plan || !is_proven(job, k)) /* what is left is looked at */
+        return;
+    ebb_plan_delete(k->plan);
+    runner->steps.replans++;
+    take_last(dev, k, job);
+}
+
+/* It was asked for because of late copies. */
+static void hear_of_late_copies(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_job_t *job)
+{
+    k->replans++;
+    if (!job->plan) {
+        ebb_log(EBB_DEBUG, "copies come late, and there is no other plan: %s", job->why);
+        return;
+    }
     ebb_log(EBB_INFO,
             "a new plan: the program waited %.3f ms a step for copies, which get %.1f GB/s out and %.1f back",
             k->late_ns * 1e-6, k->rates.out, k->rates.in);
-    if (ebb_drive_installed(dev->ebb, ebb_variant_number(dev->ebb, k)))
-        ebb_run_leave(dev, "its copies come late");
-    if (!k->plan || !is_proven(job, k)) /* what is left is looked at */
-        return;
-    give_up_plan(runner, k);
-    take_plan(dev, k, job);
+    replace_plan(dev, k, job, "its copies come late");
+}
+
+static bool is_beside_others(ebb_device_t *dev, ebb_variant_t *k)
+{
+    struct ebb_runner *runner = dev->ebb->run->runner;
+    for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++)
+        if (&runner->variant[i] != k && ebb_drive_installed(dev->ebb, i))
+            return true;
+    return false;
+}
+
+/* The first plan has been driven meanwhile. Others agree with it, where there are any: it stays then. */
+static void hear_of_better(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_job_t *job)
+{
+    const uint64_t now = k->plan->predicted_ns, then = job->plan ? job->plan->predicted_ns : now;
+    if (then < now - now / 100 && !is_beside_others(dev, k)) {
+        ebb_log(EBB_INFO, "a better plan: a step is expected to last %.3f ms instead of %.3f",
+                (double)then * 1e-6, (double)now * 1e-6);
+        replace_plan(dev, k, job, "there is a better one");
+    } else if (job->gap >= 0) {
+        ebb_log(EBB_INFO, "the plan is at most %.1f%% above the best possible within this memory",
+                100 * ((1 + job->gap) * (double)now / (double)then - 1));
+    }
+}
+
+/* A plan that has been found while the job goes on. */
+static void hear_first(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_job_t *job, ebb_buffer_t *const *present)
+{
+    ebb_plan_t *plan = k->plan ? NULL : ebb_job_first(job);
+    if (plan && suits(dev, k, job, plan, present))
+        take_plan(dev, k, job, plan);
+    else
+        ebb_plan_delete(plan);
 }
 
 void ebb_variant_hear(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present)
 {
     ebb_plan_job_t *job = k->job;
+    if (job && !ebb_job_is_done(job))
+        hear_first(dev, k, job, present);
     if (!job || !ebb_job_is_done(job))
         return;
     k->job = NULL;
     if (job->floor) {
         k->floor_bytes = job->floor_bytes;
         say_refused(dev, k, k->refusal);
-    } else if (k->plan && job->plan) {
-        replace_plan(dev, k, job);
+    } else if (k->plan && k->late_ns > 0) {
+        hear_of_late_copies(dev, k, job);
     } else if (k->plan) {
-        ebb_log(EBB_DEBUG, "copies come late, and there is no other plan: %s", job->why);
-        k->replans++;
+        hear_of_better(dev, k, job);
     } else if (job->plan) {
-        if (suits(dev, k, job, present))
-            take_plan(dev, k, job);
+        if (suits(dev, k, job, job->plan, present))
+            take_last(dev, k, job);
     } else if (job->boundary) {
         ebb_log(EBB_DEBUG, "no plan for kind %u agrees with that of another variant: %s",
                 ebb_variant_number(dev->ebb, k), job->why);
@@ -224,23 +277,24 @@ static void note_reserved(ebb_device_t *dev, ebb_variant_t *k, size_t room)
     k->reserved_bytes = ebb_chunks_limit(dev) * EBB_CHUNK_BYTES - room;
 }
 
+/* It has been asked for, and is not there yet. */
+static bool is_being_made(const ebb_variant_t *k)
+{
+    return !k->plan && k->job && !k->job->floor;
+}
+
 /* With the memory that there is now, and beside the plan that is driven (`beside`). */
 static void ask_for_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present, bool beside)
 {
     k->limits = limits_of(dev, k, present);
     note_reserved(dev, k, k->limits.device_bytes);
     k->floor_bytes = 0;
+    k->late_ns = 0;
     if (!ask(dev, k, false, beside ? ebb_drive_boundary(dev, k->learned) : NULL))
         refuse(dev, k, "no host memory");
     ebb_variant_hear(dev, k, present);
-    if (k->job && !k->job->floor)
+    if (is_being_made(k))
         ebb_log(EBB_INFO, "a plan is being made, and the program goes on meanwhile");
-}
-
-/* It has been asked for, and is not there yet. */
-static bool is_being_made(const ebb_variant_t *k)
-{
-    return !k->plan && k->job && !k->job->floor;
 }
 
 /* ---- what a plan was made for ---- */

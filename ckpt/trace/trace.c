@@ -37,16 +37,6 @@ void ebb_trace_delete(ebb_trace_t *t)
     free(t);
 }
 
-/* What is used of an array; NULL for none, and where there is no memory, which makes `good` false. */
-static void *copy_array(const void *from, uint32_t count, size_t size, bool *good)
-{
-    void *copy = count ? malloc(count * size) : NULL;
-    if (copy)
-        memcpy(copy, from, count * size);
-    *good &= copy || !count;
-    return copy;
-}
-
 ebb_trace_t *ebb_trace_copy(const ebb_trace_t *t)
 {
     ebb_trace_t *copy = calloc(1, sizeof *copy);
@@ -54,12 +44,12 @@ ebb_trace_t *ebb_trace_copy(const ebb_trace_t *t)
     if (!copy)
         return NULL;
     *copy = *t;
-    copy->operation = copy_array(t->operation, t->operation_count, sizeof *t->operation, &good);
-    copy->buffer = copy_array(t->buffer, t->buffer_count, sizeof *t->buffer, &good);
-    copy->access = copy_array(t->access, t->access_count, sizeof *t->access, &good);
-    copy->sync = copy_array(t->sync, t->sync_count, sizeof *t->sync, &good);
-    copy->text = copy_array(t->text, t->text_bytes, 1, &good);
-    copy->args = copy_array(t->args, t->args_bytes, 1, &good);
+    copy->operation = ebb_array_copy(t->operation, t->operation_count, sizeof *t->operation, &good);
+    copy->buffer = ebb_array_copy(t->buffer, t->buffer_count, sizeof *t->buffer, &good);
+    copy->access = ebb_array_copy(t->access, t->access_count, sizeof *t->access, &good);
+    copy->sync = ebb_array_copy(t->sync, t->sync_count, sizeof *t->sync, &good);
+    copy->text = ebb_array_copy(t->text, t->text_bytes, 1, &good);
+    copy->args = ebb_array_copy(t->args, t->args_bytes, 1, &good);
     copy->operation_room = t->operation_count;
     copy->buffer_room = t->buffer_count;
     copy->access_room = t->access_count;

@@ -9,7 +9,8 @@
  * TEST_PLANS=N: only so many plans are found. And it tells what is pinned, above a MiB, while a plan is installed: with the lock held.
  *
  * TEST_PLAN_STEPS=N: a plan is made until the program has come to so many further boundaries of its steps, or until it is given up. There the
- * program waits for it. TEST_NO_THREADS=1: no thread of ebb's can be had.
+ * program waits for it. TEST_FIRST_STEPS=N: the same between what is found first and the search for a better one.
+ * TEST_NO_THREADS=1: no thread of ebb's can be had.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -18,6 +19,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "ckpt/planner/planner.h"
 #include "ckpt/run/drive/internal.h"
 #include "ckpt/run/internal.h"
 #include "ckpt/run/profile/profile.h"
@@ -115,9 +117,8 @@ static void wait_a_little(void)
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
-static void take_steps(const ebb_plan_request_t *request)
+static void take_steps(const char *steps, const ebb_plan_request_t *request)
 {
-    const char *steps = getenv("TEST_PLAN_STEPS");
     if (!steps)
         return;
     const unsigned end = atomic_load(&boundaries) + (unsigned)atoi(steps);
@@ -149,11 +150,21 @@ ebb_plan_t *__wrap_ebb_planning(const ebb_trace_t *trace, const ebb_plan_request
     static int found;
     const char *most = getenv("TEST_PLANS");
     ebb_plan_t *plan = NULL;
-    take_steps(request);
+    take_steps(getenv("TEST_PLAN_STEPS"), request);
     if (most && found++ >= atoi(most))
         snprintf(why, why_bytes, "TEST_PLANS");
     else
         plan = __real_ebb_planning(trace, request, why, why_bytes);
     atomic_store(&until, 0);
     return plan;
+}
+
+struct ebb_fates;
+bool __real_ebb_fates_make_reversal(struct ebb_fates *fates, const ebb_model_t *model, uint32_t peak);
+bool __wrap_ebb_fates_make_reversal(struct ebb_fates *fates, const ebb_model_t *model, uint32_t peak);
+
+bool __wrap_ebb_fates_make_reversal(struct ebb_fates *fates, const ebb_model_t *model, uint32_t peak)
+{
+    take_steps(model->request->given_up ? getenv("TEST_FIRST_STEPS") : NULL, model->request);
+    return __real_ebb_fates_make_reversal(fates, model, peak);
 }

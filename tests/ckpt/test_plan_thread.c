@@ -101,6 +101,27 @@ static void plan_is_driven_while_a_better_one_is_made(void **state)
     assert_true(s.driven >= 20 && s.driven_peak == s.predicted_peak);
 }
 
+/* What is found first is driven while a better one is looked for, and stays where there is none. */
+static void first_plan_is_driven_while_a_better_one_is_looked_for(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *settings;
+        int replans;
+    } cases[] = {{ASIDE, 1}, {"SOFTGPU_MEMORY=32MiB EBB_PLAN_WAIT=0 SOFTGPU_PROFILE=H100 ", 0}};
+    for (int i = 0; i < 2; i++) {
+        loop_statistics_t s;
+        char settings[200];
+        snprintf(settings, sizeof settings, "%sTEST_FIRST_STEPS=12", cases[i].settings);
+        program_run_t with = run(settings, "steps=60", "steps=60", &s);
+        assert_non_null(strstr(with.log, went_on));
+        assert_int_equal(count(with.log, "a better plan: a step is expected to last"), cases[i].replans);
+        assert_int_equal(count(with.log, "the plan is at most"), !cases[i].replans);
+        assert_int_equal(loop_statistic("replans"), cases[i].replans);
+        assert_true(s.driven >= 36 && s.driven_peak == s.predicted_peak);
+    }
+}
+
 /* Two step variants: each has its question. */
 static void variants_have_plans_of_their_own(void **state)
 {
@@ -141,6 +162,7 @@ int main(void)
         cmocka_unit_test(plan_for_more_memory_than_is_left_is_made_anew),
         cmocka_unit_test(plan_with_what_was_refuted_meanwhile_is_made_anew),
         cmocka_unit_test(plan_is_driven_while_a_better_one_is_made),
+        cmocka_unit_test(first_plan_is_driven_while_a_better_one_is_looked_for),
         cmocka_unit_test(variants_have_plans_of_their_own),
         cmocka_unit_test(smallest_budget_is_told_when_it_is_known),
         cmocka_unit_test(process_ends_while_a_plan_is_made),

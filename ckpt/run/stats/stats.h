@@ -77,7 +77,7 @@ void ebb_devices_print(const ebb_device_list_t *list, FILE *out);
     X(steps_driven, "steps that followed a plan from beginning to end")                                      \
     X(fallbacks, "times the program left the plan")                                                          \
     X(unplanned, "operations and allocations that were none of the plan's and did it no harm") \
-    X(replans, "plans given up for another one: copies came late, or there was less memory") \
+    X(replans, "plans given up for another one: copies came late, there was less memory, or a better one") \
     X(plans, "plans made")                                                                                   \
     X(evictions, "buffers copied out when memory ran out")                                                   \
     X(fetches, "buffers copied back when they were touched")                                                 \
