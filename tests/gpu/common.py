@@ -214,6 +214,11 @@ def train(context, name, arguments, budget=None, watch=None, limit=300):
     }
 
 
+def with_headroom(size):
+    """The budget, bytes, in which so many are left when ebb has put its headroom aside."""
+    return size + min(size // 127, 64 * MIB)
+
+
 def table(head, rows):
     """A table of Markdown."""
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]

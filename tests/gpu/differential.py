@@ -11,16 +11,11 @@ Programs that try to break ebb (hostile.py) come last.
 """
 
 import hostile
-from common import MIB, crash, ebb_lines, failure, mib, read_json, table, tail, train
+from common import MIB, crash, ebb_lines, failure, mib, read_json, table, tail, train, with_headroom
 from watch import watch_for
 
 DRIVEN_AT = (70, 50)  # percent
 ALL_AT_ONCE = ("arena",)  # one kernel touches all of it: no less memory would do
-
-
-def with_headroom(size):
-    """The budget, bytes, in which so many are left when ebb has put its headroom aside."""
-    return size + min(size // 127, 64 * MIB)
 
 
 def run_program(context, name, program, budget, watch, limit):

@@ -6,7 +6,7 @@ Several at once, each with a context of its own, if the driver tells how much ea
 
 import concurrent.futures
 
-from common import MIB, crash, ebb_lines, read_json, tail
+from common import MIB, crash, ebb_lines, read_json, tail, with_headroom
 
 CHUNK = 2 * MIB
 PERCENTS = [70, 35]
@@ -67,7 +67,7 @@ def try_one(context, kind, name):
         stats = context.work / f"{kind}-{name}-{percent}.stats"
         stats.unlink(missing_ok=True)
         own = (least + max(most - least, 0) * (percent or 100) // 100) // CHUNK * CHUNK
-        budget = own + overhead if overhead is not None else "100%"
+        budget = with_headroom(own + overhead) if overhead is not None else "100%"
         result = context.run([context.build / "bin/ebb", "run", "--budget", budget, "--stats", stats, "--log", "info", "--", *command],
                              30 + 10 * plain["seconds"], **more)
         said = read_json(stats)
