@@ -56,7 +56,7 @@ bool ebb_planning_is_late(ebb_device_t *dev, const ebb_trace_t *trace, const ebb
 /* A step of 10,000 launches takes seconds to plan. A thread of ebb's does it without ebb_lock(); the program goes on, with the plan that it
  * has or reactively. At a boundary the runner takes what has come of it, if it still suits (runner_plan.c).
  *
- * Looking for better plans takes most of that: what is found first is good enough to go on with, and is driven while the rest is
+ * Looking for better plans takes most of that. Of steps of up to 1,000 operations what is found first is good enough to go on with, and is driven while the rest is
  * looked for. What comes of it replaces it at a boundary, if it is faster by a hundredth.
  *
  * A job is a question with its answer. It owns all that the planner reads: a copy of the trace, the request, its boundary. So nothing that
@@ -78,7 +78,7 @@ typedef struct ebb_plan_job {
     ebb_plan_request_t request; /* its boundary is the one above */
     /* A first answer, while a better one is looked for: ebb_job_first. */
     _Atomic(ebb_plan_t *) first;
-    uint64_t begun_ns; /* when it was asked */
+    uint64_t begun_ns, first_ns; /* when it was begun, and what the first answer took */
     /* The answer. */
     ebb_plan_t *plan;     /* owned, until it is taken (set to NULL); NULL: there is none */
     char why[256];        /* not */
@@ -96,12 +96,11 @@ typedef struct ebb_plan_job {
 /* Asks about a copy of the trace. The boundary (NULL: none) is the job's, in any case. The caller waits EBB_PLAN_WAIT at most. NULL: no host memory. */
 ebb_plan_job_t *ebb_job_ask(ebb_t *ebb, bool floor, const ebb_trace_t *trace,
                             const ebb_plan_request_t *request, ebb_boundary_t *boundary);
-uint64_t ebb_job_now_ns(void); /* begun_ns' clock */
 static inline bool ebb_job_is_done(const ebb_plan_job_t *job)
 {
     return atomic_load_explicit(&job->done, memory_order_acquire);
 }
-/* A plan to go on with until the job is done, the caller's; NULL: none yet, or it was taken. */
+/* A plan to go on with until the job is done, the caller's; first_ns belongs to it. NULL: none yet, or it was taken. */
 static inline ebb_plan_t *ebb_job_first(ebb_plan_job_t *job)
 {
     return atomic_exchange_explicit(&job->first, NULL, memory_order_acquire);

@@ -19,7 +19,7 @@ struct ebb_plan_jobs {
 };
 const size_t ebb_part_plan_jobs = sizeof(struct ebb_plan_jobs);
 
-uint64_t ebb_job_now_ns(void)
+static uint64_t now_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -43,12 +43,13 @@ static void found(void *finder, ebb_plan_t *plan)
     ebb_plan_job_t *job = finder;
     char why[256];
     plan = ebb_planning_check(job->trace, &job->request, plan, why, sizeof why);
+    job->first_ns = now_ns() - job->begun_ns;
     atomic_store_explicit(&job->first, plan, memory_order_release);
 }
 
 static void work_on(ebb_plan_job_t *job)
 {
-    const uint64_t begin = ebb_job_now_ns();
+    job->begun_ns = now_ns();
     if (job->floor)
         job->floor_bytes = ebb_plan_floor(job->trace, &job->request);
     else
@@ -56,7 +57,7 @@ static void work_on(ebb_plan_job_t *job)
     job->gap = job->plan && ebb_options.log_level >= EBB_INFO
                    ? ebb_plan_gap(job->plan, job->trace, &job->request)
                    : -1;
-    job->took_ns = ebb_job_now_ns() - begin;
+    job->took_ns = now_ns() - job->begun_ns;
 }
 
 /* NULL: there is none. */
@@ -164,7 +165,6 @@ static ebb_plan_job_t *new_job(bool floor, const ebb_trace_t *trace, const ebb_p
     job->request.given_up = &job->given_up;
     job->request.found = floor ? NULL : found;
     job->request.finder = job;
-    job->begun_ns = ebb_job_now_ns();
     sem_init(&job->end, 0, 0);
     return job;
 }

@@ -465,6 +465,9 @@ void ebb_run_ended(ebb_device_t *dev)
     ebb_stale_forget(dev->ebb);
     ebb_learn_abandon(dev);
     for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++)
+        if (runner->variant[i].profile)
+            ebb_verify_abandon(ebb_profile_recording(runner->variant[i].profile));
+    for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++)
         ebb_variant_forget(dev, &runner->variant[i]);
     ebb_step_finder_delete(runner->finder);
     runner->finder = NULL;

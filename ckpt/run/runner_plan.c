@@ -153,16 +153,18 @@ static bool suits(ebb_device_t *dev, ebb_variant_t *k, const ebb_plan_job_t *job
     return false;
 }
 
-/* Owned from then on; it is installed when driving begins. */
+/* Owned from then on; it is installed when driving begins. It suits: what has been refuted is none of its. */
 static void take_plan(ebb_device_t *dev, ebb_variant_t *k, const ebb_plan_job_t *job, ebb_plan_t *plan)
 {
     ebb_planned_request(dev->ebb, &job->request);
     k->refused = 0;
     k->plan = plan;
     k->gap = -1;
-    k->took_ns = ebb_job_now_ns() - job->begun_ns;
+    k->took_ns = job->first_ns;
     k->waited = job->waited;
+    k->late_ns = 0;
     k->untold = true;
+    k->learned->refuted = false;
 }
 
 static void take_last(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_job_t *job)
@@ -174,21 +176,23 @@ static void take_last(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_job_t *job)
 }
 
 /* Another one is made when driving begins again. */
-static void give_up_plan(struct ebb_runner *runner, ebb_variant_t *k)
+static void give_up_plan(ebb_device_t *dev, ebb_variant_t *k)
 {
+    ebb_job_end(dev->ebb, k->job); /* it was asked for what is no more */
+    k->job = NULL;
     ebb_plan_delete(k->plan);
     k->plan = NULL;
     k->replans++;
-    runner->steps.replans++;
+    dev->ebb->run->runner->steps.replans++;
 }
 
-/* The job's in the place of the one that there is, which is left if it is driven. */
+/* The job's, which suits, in the place of the one that there is, which is left if it is driven. */
 static void replace_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_job_t *job, const char *why)
 {
     struct ebb_runner *runner = dev->ebb->run->runner;
     if (ebb_drive_installed(dev->ebb, ebb_variant_number(dev->ebb, k)))
         ebb_run_leave(dev, why);
-    if (!k->plan || !is_proven(job, k)) /* what is left is looked at */
+    if (!is_proven(job, k)) /* what is left is looked at */
         return;
     ebb_plan_delete(k->plan);
     runner->steps.replans++;
@@ -196,13 +200,16 @@ static void replace_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_job_t *jo
 }
 
 /* It was asked for because of late copies. */
-static void hear_of_late_copies(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_job_t *job)
+static void hear_of_late_copies(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_job_t *job,
+                                ebb_buffer_t *const *present)
 {
     k->replans++;
     if (!job->plan) {
         ebb_log(EBB_DEBUG, "copies come late, and there is no other plan: %s", job->why);
         return;
     }
+    if (!suits(dev, k, job, job->plan, present))
+        return;
     ebb_log(EBB_INFO,
             "a new plan: the program waited %.3f ms a step for copies, which get %.1f GB/s out and %.1f back",
             k->late_ns * 1e-6, k->rates.out, k->rates.in);
@@ -219,10 +226,11 @@ static bool is_beside_others(ebb_device_t *dev, ebb_variant_t *k)
 }
 
 /* The first plan has been driven meanwhile. Others agree with it, where there are any: it stays then. */
-static void hear_of_better(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_job_t *job)
+static void hear_of_better(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_job_t *job,
+                           ebb_buffer_t *const *present)
 {
     const uint64_t now = k->plan->predicted_ns, then = job->plan ? job->plan->predicted_ns : now;
-    if (then < now - now / 100 && !is_beside_others(dev, k)) {
+    if (then < now - now / 100 && !is_beside_others(dev, k) && suits(dev, k, job, job->plan, present)) {
         ebb_log(EBB_INFO, "a better plan: a step is expected to last %.3f ms instead of %.3f",
                 (double)then * 1e-6, (double)now * 1e-6);
         replace_plan(dev, k, job, "there is a better one");
@@ -232,31 +240,38 @@ static void hear_of_better(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_job_t *
     }
 }
 
-/* A plan that has been found while the job goes on. */
+/* A plan that has been found while the job goes on. Where it does not suit, the job's answer will not either. */
 static void hear_first(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_job_t *job, ebb_buffer_t *const *present)
 {
     ebb_plan_t *plan = k->plan ? NULL : ebb_job_first(job);
-    if (plan && suits(dev, k, job, plan, present))
+    if (!plan)
+        return;
+    if (suits(dev, k, job, plan, present)) {
         take_plan(dev, k, job, plan);
-    else
-        ebb_plan_delete(plan);
+        return;
+    }
+    ebb_plan_delete(plan);
+    ebb_job_end(dev->ebb, job);
+    k->job = NULL;
 }
 
 void ebb_variant_hear(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present)
 {
     ebb_plan_job_t *job = k->job;
-    if (job && !ebb_job_is_done(job))
+    if (job && !ebb_job_is_done(job)) {
         hear_first(dev, k, job, present);
-    if (!job || !ebb_job_is_done(job))
+        return;
+    }
+    if (!job)
         return;
     k->job = NULL;
     if (job->floor) {
         k->floor_bytes = job->floor_bytes;
         say_refused(dev, k, k->refusal);
     } else if (k->plan && k->late_ns > 0) {
-        hear_of_late_copies(dev, k, job);
+        hear_of_late_copies(dev, k, job, present);
     } else if (k->plan) {
-        hear_of_better(dev, k, job);
+        hear_of_better(dev, k, job, present);
     } else if (job->plan) {
         if (suits(dev, k, job, job->plan, present))
             take_last(dev, k, job);
@@ -349,14 +364,13 @@ static bool has_outgrown(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *cons
 /* A plan that what it was made for has left is given up. */
 static void revise_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present)
 {
-    struct ebb_runner *runner = dev->ebb->run->runner;
     if (k->learned->refuted) {
         ebb_plan_delete(k->plan);
         k->plan = NULL;
         k->learned->refuted = false;
     }
     if (k->plan && k->replans < MOST_REPLANS && has_outgrown(dev, k, present))
-        give_up_plan(runner, k);
+        give_up_plan(dev, k);
 }
 
 void ebb_variant_revise_pace(ebb_device_t *dev, ebb_variant_t *k)
@@ -391,7 +405,6 @@ static void rest(ebb_variant_t *k, const char *why)
 static void not_installed(ebb_device_t *dev, ebb_variant_t *k, ebb_status_t status,
                           ebb_buffer_t *const *present, const ebb_boundary_t *boundary)
 {
-    struct ebb_runner *runner = dev->ebb->run->runner;
     char why[256];
     if (boundary) {
         k->alone = true;
@@ -405,7 +418,7 @@ static void not_installed(ebb_device_t *dev, ebb_variant_t *k, ebb_status_t stat
                 "fails: %s",
                 (size_t)limits.device_bytes >> 20, (size_t)limits.host_bytes >> 20, why);
         k->install_failures++;
-        give_up_plan(runner, k);
+        give_up_plan(dev, k);
     } else if (++k->failures % MOST_FAILURES == 0) {
         rest(k, "the plan can't be installed");
     } else if (status == CUDA_ERROR_NOT_FOUND) {
@@ -520,8 +533,8 @@ static bool install_beside(ebb_device_t *dev, ebb_variant_t *k)
     struct ebb_runner *runner = dev->ebb->run->runner;
     char why[160];
     ebb_variant_hear(dev, k, NULL);
-    if (k->phase != EBB_PHASE_DRIVE || is_being_made(k))
-        return false;
+    if (k->phase != EBB_PHASE_DRIVE || is_being_made(k) || (runner->driving && runner->driving->job))
+        return false; /* what it would agree with may be another plan soon */
     ebb_boundary_t *boundary =
         k->alone || !ebb_drive_is_ready(dev, k->learned) ? NULL : ebb_drive_boundary(dev, k->learned);
     const bool agrees = boundary && k->plan && ebb_boundary_agrees(boundary, k->plan, why, sizeof why);
@@ -540,6 +553,8 @@ void ebb_run_install_others(ebb_device_t *dev)
     struct ebb_runner *runner = dev->ebb->run->runner;
     char why[160];
     ebb_variant_t *const driving = runner->driving;
+    if (driving && driving->job)
+        return;
     for (unsigned i = 0; i < EBB_STEP_VARIANTS && runner->driving == driving; i++) {
         ebb_variant_t *k = ebb_variant_of(dev, (int)i);
         if (k == driving || k->phase != EBB_PHASE_DRIVE || !k->plan || k->alone ||

@@ -134,7 +134,9 @@ static uint32_t own_stream(drive_t *drive)
 void ebb_drive_verify_discard(ebb_device_t *dev, uint32_t action)
 {
     drive_t *drive = ebb_driven(dev->ebb);
-    const uint32_t index = drive->check_at[action];
+    const uint32_t index = drive->check_at[action], place = drive->plan->action[action].place;
+    if (place < drive->trace->buffer_count) /* of another content */
+        ebb_verify_forget(drive->learned, place);
     if (index == EBB_NONE)
         return;
     check_t *c = &drive->check[index];
@@ -144,7 +146,6 @@ void ebb_drive_verify_discard(ebb_device_t *dev, uint32_t action)
                               .bytes = bytes_of(drive, c),
                               .step = drive->step,
                               .trial = ebb_is_first_step(drive)};
-    ebb_verify_forget(drive->learned, c->buffer);
     if ((!d.trial && !ebb_options.verify) || ebb_guard_open(dev->ebb, ebb_place_now(dev->ebb, c->buffer)))
         return;
     if (!ebb_streams_gather(dev->ebb, own_stream(drive)) &&

@@ -91,6 +91,11 @@ void ebb_hashes_delete(ebb_device_t *dev, ebb_hashes_t *h)
     free(h);
 }
 
+void ebb_hashes_abandon(ebb_hashes_t *h)
+{
+    free(h);
+}
+
 static CUdeviceptr partial_of(const ebb_hashes_t *h, unsigned entry)
 {
     return h->partials->address + (size_t)entry * BLOCKS * sizeof(uint64_t);

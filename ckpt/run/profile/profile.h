@@ -227,6 +227,7 @@ typedef struct ebb_hashes ebb_hashes_t;
  * (logged). */
 ebb_hashes_t *ebb_hashes_new(ebb_device_t *dev, unsigned entries);
 void ebb_hashes_delete(ebb_device_t *dev, ebb_hashes_t *hashes); /* nothing may be under way */
+void ebb_hashes_abandon(ebb_hashes_t *hashes);                   /* its context is gone */
 
 /* Which part of a stretch is hashed: of its pieces of 1 KiB those whose number modulo `every` is `turn`; one at least. */
 typedef struct ebb_hash_part {

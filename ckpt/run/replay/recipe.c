@@ -229,6 +229,7 @@ ebb_mark_t ebb_recipe_dropping(ebb_buffer_t *b, ebb_mark_t ready, bool *keep_cop
                               .step = tracked->step,
                               .trial = ebb_recipe_may_keep_copy(b)};
     ebb_recipe_list(dev->ebb, id);
+    ebb_verify_forget(tracked->learned, id); /* a plan may have hashed another content, and was left */
     *keep_copy = d.trial;
     if (!d.trial && !ebb_options.verify)
         return (ebb_mark_t){0};

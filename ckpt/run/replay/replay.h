@@ -177,7 +177,9 @@ typedef struct ebb_verify ebb_verify_t;
 
 /* Takes what it needs on the device, once; before a plan is made, so that the plan leaves room for it. False: there is no memory. */
 bool ebb_verify_open(ebb_device_t *dev, ebb_recording_t *learned);
-void ebb_verify_close(ebb_device_t *dev, ebb_recording_t *learned); /* waits for comparisons under way */
+void ebb_verify_close(ebb_device_t *dev, ebb_recording_t *learned); /* waits for what is under way */
+/* The context is gone, and all that was there with it. */
+void ebb_verify_abandon(ebb_recording_t *learned);
 
 /* What the operation makes has not been the same often enough to be believed. */
 bool ebb_verify_is_trial(const ebb_recording_t *learned, uint32_t operation);

@@ -65,10 +65,24 @@ bool ebb_verify_open(ebb_device_t *dev, ebb_recording_t *learned)
 
 void ebb_verify_close(ebb_device_t *dev, ebb_recording_t *learned)
 {
-    if (!learned->verify)
+    ebb_verify_t *v = learned->verify;
+    if (!v)
         return;
+    for (uint32_t i = 0; i < v->count; i++)
+        (void)ebb_mark_wait(v->check[i].end);
     ebb_verify_poll(dev->ebb, learned, true);
-    release(dev, learned->verify);
+    release(dev, v);
+    learned->verify = NULL;
+}
+
+void ebb_verify_abandon(ebb_recording_t *learned)
+{
+    ebb_verify_t *v = learned->verify;
+    if (!v)
+        return;
+    ebb_hashes_abandon(v->hashes);
+    v->hashes = NULL;
+    release(NULL, v);
     learned->verify = NULL;
 }
 
@@ -94,7 +108,7 @@ static void refute(ebb_t *ebb, ebb_recording_t *learned, const check_t *c)
     learned->refuted = true;
     for (uint32_t i = 0; i < t->operation_count; i++) {
         ebb_trace_operation_t *o = &t->operation[i];
-        if (!o->proofs || !ebb_trace_mode(t, i, c->id))
+        if (!o->proofs || ebb_trace_mode(t, i, c->id) <= EBB_READS)
             continue;
         o->proofs = 0;
         o->verdict = EBB_DIFFERS;
@@ -134,17 +148,23 @@ static bool is_known(const ebb_verify_t *v, const check_t *c, bool wait)
             (wait ? !ebb_mark_wait(c->end) : v->passed[c->operation] < TRIALS && ebb_mark_reached(c->end)));
 }
 
+/* Of a content without a copy. */
+static void hear(ebb_t *ebb, ebb_recording_t *learned, check_t *c)
+{
+    if (judge(ebb, learned, c))
+        return;
+    if (!strcmp(ebb_options.on_mismatch, "warn"))
+        ebb_log(EBB_WARN, "going on with other bits (EBB_ON_MISMATCH=warn)");
+    else
+        ebb_content_lost(ebb, c->id, "it was recomputed with other bits, and no copy was left");
+}
+
 void ebb_verify_poll(ebb_t *ebb, ebb_recording_t *learned, bool wait)
 {
     ebb_verify_t *v = learned->verify;
-    for (uint32_t i = 0; v && i < v->count; i++) {
-        if (!is_known(v, &v->check[i], wait) || judge(ebb, learned, &v->check[i]))
-            continue;
-        if (!strcmp(ebb_options.on_mismatch, "warn"))
-            ebb_log(EBB_WARN, "going on with other bits (EBB_ON_MISMATCH=warn)");
-        else
-            ebb_content_lost(ebb, v->check[i].id, "it was recomputed with other bits, and no copy was left");
-    }
+    for (uint32_t i = 0; v && i < v->count; i++)
+        if (is_known(v, &v->check[i], wait))
+            hear(ebb, learned, &v->check[i]);
 }
 
 /* ---- contents ---- */
@@ -167,6 +187,9 @@ ebb_status_t ebb_verify_dropping(ebb_device_t *dev, ebb_recording_t *learned, co
     const uint64_t every = d->trial ? 1 : (uint64_t)ebb_options.verify;
     if (!c)
         return ebb_fail(CUDA_ERROR_INVALID_VALUE, "a small buffer", d->bytes);
+    /* What is asked about next must not be taken for this. */
+    if (is_known(learned->verify, c, d->trial))
+        hear(dev->ebb, learned, c);
     c->state = NOTHING;
     if (!every)
         return 0;

@@ -173,7 +173,7 @@ typedef struct ebb_layout {
         uint32_t at, entries, entry_bytes;
         bool addresses;
         uint8_t
-            by; /* 0: all entries are meant; else as many as the structure's first, second, or third count says */
+            by; /* 0: all entries are meant; else as many as the first or second count says */
     } array[EBB_LAYOUT_ARRAYS];
 } ebb_layout_t;
 
