@@ -56,8 +56,8 @@ bool ebb_planning_is_late(ebb_device_t *dev, const ebb_trace_t *trace, const ebb
 /* A step of 10,000 launches takes seconds to plan. A thread of ebb's does it without ebb_lock(); the program goes on, with the plan that it
  * has or reactively. At a boundary the runner takes what has come of it, if it still suits (runner_plan.c).
  *
- * Looking for better plans takes most of that. Of steps of up to 1,000 operations what is found first is good enough to go on with, and is driven while the rest is
- * looked for. What comes of it replaces it at a boundary, if it is faster by a hundredth.
+ * Looking for better plans takes most of that. Of steps of up to 1,000 operations what is found first is good enough to go on with, and is
+ * driven while the rest is looked for. What comes of it replaces it at a boundary, if it is faster by a hundredth.
  *
  * A job is a question with its answer. It owns all that the planner reads: a copy of the trace, the request, its boundary. So nothing that
  * the program does changes it, and the same question has the same answer in the thread and in the call. Which step is the first one

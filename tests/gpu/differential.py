@@ -3,15 +3,15 @@
 The budget of P% is that share of the memory that the program's own buffers take at most, plus overhead_mib: what context, loaded code
 and libraries take, as ebb found at the start; and the headroom that ebb keeps free for its growth (alloc/chunk.c). NVML counts all of
 it for the process; where it names no processes, the whole device less what was in use before is taken (seen_of), and then another
-program's memory counts, too. A program that cannot run at all in so little (out of memory) has not failed at less than half; one with other bits, or above the budget, has, and
-so has one whose steps are regular if no plan has driven any of them at 70 or 50%. A run under ebb may take ten times as long as the
-one without and half a minute; what takes longer hangs.
+program's memory counts, too. A program that cannot run at all in so little (out of memory) has not failed at less than half;
+one with other bits, or above the budget, has, and so has one whose steps are regular if no plan has driven any of them at 70 or 50%. A
+run under ebb may take ten times as long as the one without and half a minute; what takes longer hangs.
 
 Programs that try to break ebb (hostile.py) come last.
 """
 
 import hostile
-from common import MIB, crash, ebb_lines, failure, mib, read_json, table, tail, train, with_headroom
+from common import crash, ebb_lines, failure, mib, read_json, table, tail, train, with_headroom
 from watch import watch_for
 
 DRIVEN_AT = (70, 50)  # percent

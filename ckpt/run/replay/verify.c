@@ -92,6 +92,11 @@ static check_t *check_of(const ebb_recording_t *learned, uint32_t id)
     return v && v->index[id] != EBB_NONE ? &v->check[v->index[id]] : NULL;
 }
 
+static unsigned entry_of(const ebb_verify_t *v, const check_t *c)
+{
+    return (unsigned)(c - v->check);
+}
+
 /* ---- verdicts ---- */
 
 void ebb_content_lost(ebb_t *ebb, uint32_t buffer, const char *why)
@@ -122,9 +127,8 @@ static void refute(ebb_t *ebb, ebb_recording_t *learned, const check_t *c)
 static bool judge(ebb_t *ebb, ebb_recording_t *learned, check_t *c)
 {
     ebb_verify_t *v = learned->verify;
-    const unsigned entry = (unsigned)(c - v->check);
-    const bool same = !ebb_hash_differs(v->hashes, entry);
-    ebb_hash_clear(v->hashes, entry);
+    const bool same = !ebb_hash_differs(v->hashes, entry_of(v, c));
+    ebb_hash_clear(v->hashes, entry_of(v, c));
     if (c->state == COMPARED)
         c->state = NOTHING;
     if (!same)
@@ -143,7 +147,7 @@ bool ebb_verify_agrees(ebb_t *ebb, ebb_recording_t *learned, uint32_t id)
 /* A verdict that is worth having. */
 static bool is_known(const ebb_verify_t *v, const check_t *c, bool wait)
 {
-    return ebb_hash_differs(v->hashes, (unsigned)(c - v->check)) ||
+    return ebb_hash_differs(v->hashes, entry_of(v, c)) ||
            (c->state == COMPARED &&
             (wait ? !ebb_mark_wait(c->end) : v->passed[c->operation] < TRIALS && ebb_mark_reached(c->end)));
 }
@@ -183,20 +187,20 @@ bool ebb_verify_is_hashed(const ebb_recording_t *learned, uint32_t id)
 ebb_status_t ebb_verify_dropping(ebb_device_t *dev, ebb_recording_t *learned, const ebb_dropping_t *d,
                                  ebb_stream_t *stream)
 {
+    const ebb_verify_t *v = learned->verify;
     check_t *c = check_of(learned, d->id);
     const uint64_t every = d->trial ? 1 : (uint64_t)ebb_options.verify;
     if (!c)
         return ebb_fail(CUDA_ERROR_INVALID_VALUE, "a small buffer", d->bytes);
     /* What is asked about next must not be taken for this. */
-    if (is_known(learned->verify, c, d->trial))
+    if (is_known(v, c, d->trial))
         hear(dev->ebb, learned, c);
     c->state = NOTHING;
     if (!every)
         return 0;
     c->part = (ebb_hash_part_t){d->step + d->operation, every};
     EBB_TRY(ebb_mark_join(stream, c->end)); /* a comparison may still read the entry */
-    EBB_TRY(ebb_hash_issue(dev, learned->verify->hashes, (unsigned)(c - learned->verify->check), stream,
-                           d->address, d->bytes, c->part));
+    EBB_TRY(ebb_hash_issue(dev, v->hashes, entry_of(v, c), stream, d->address, d->bytes, c->part));
     c->operation = d->operation;
     c->end = ebb_mark_here(stream);
     c->state = HASHED;
@@ -206,12 +210,12 @@ ebb_status_t ebb_verify_dropping(ebb_device_t *dev, ebb_recording_t *learned, co
 ebb_status_t ebb_verify_made(ebb_device_t *dev, ebb_recording_t *learned, uint32_t id, ebb_stream_t *stream,
                              CUdeviceptr address, size_t bytes)
 {
+    const ebb_verify_t *v = learned->verify;
     check_t *c = check_of(learned, id);
     if (!c || c->state != HASHED)
         return 0;
     EBB_TRY(ebb_mark_join(stream, c->end));
-    EBB_TRY(ebb_hash_compare(dev, learned->verify->hashes, (unsigned)(c - learned->verify->check), stream,
-                             address, bytes, c->part));
+    EBB_TRY(ebb_hash_compare(dev, v->hashes, entry_of(v, c), stream, address, bytes, c->part));
     c->end = ebb_mark_here(stream);
     c->state = COMPARED;
     dev->ebb->run->recipes->counts.verified++;
