@@ -315,6 +315,11 @@ double ebb_simulate_alone_ns(const ebb_trace_t *trace);
 /* The step's time alone, rounded up; at least 1. 0: no memory. */
 uint64_t ebb_simulate_ns(const ebb_plan_t *plan, const ebb_trace_t *trace, const ebb_hardware_t *hardware);
 
+/* What zeroing so many bytes takes of compute before a replay, and one hash of the part of them that is compared; 0: it is not known, or
+ * nothing is compared. */
+double ebb_zero_ns(const ebb_hardware_t *hardware, uint64_t bytes);
+double ebb_check_ns(const ebb_hardware_t *hardware, uint64_t bytes);
+
 /* Bytes over one copy direction, as a time. */
 static inline double ebb_copy_ns(uint64_t bytes, double bytes_per_ns)
 {

@@ -33,6 +33,16 @@ static double at_rate(double launch_ns, double bytes, double bytes_per_ns)
     return bytes_per_ns > 0 ? launch_ns + bytes / bytes_per_ns : 0;
 }
 
+double ebb_zero_ns(const ebb_hardware_t *h, uint64_t bytes)
+{
+    return at_rate(h->zero_ns, (double)bytes, h->zero_bytes_per_ns);
+}
+
+double ebb_check_ns(const ebb_hardware_t *h, uint64_t bytes)
+{
+    return h->checked > 0 ? at_rate(h->hash_ns, (double)bytes * h->checked, h->hash_bytes_per_ns) : 0;
+}
+
 static void price_replay(price_t *price, const ebb_plan_t *p, const ebb_trace_t *t,
                          const uint32_t *first_touch, const ebb_action_t *a, const ebb_hardware_t *h)
 {
@@ -44,7 +54,7 @@ static void price_replay(price_t *price, const ebb_plan_t *p, const ebb_trace_t 
         const uint32_t place = ebb_plan_place(p, a, t->access[k].buffer);
         if (!p->place[place].chunk_count || first_touch[t->access[k].buffer] == a->operation)
             continue;
-        price->replay_ns += at_rate(h->zero_ns, (double)p->place[place].bytes, h->zero_bytes_per_ns);
+        price->replay_ns += ebb_zero_ns(h, p->place[place].bytes);
         price->calls++;
     }
 }
@@ -56,8 +66,7 @@ static void price_checks(price_t *price, const ebb_plan_t *p, const uint32_t *co
     for (uint32_t i = 0; i < p->action_count; i++) {
         if (completion[i] == EBB_NONE)
             continue;
-        const double hash = at_rate(h->hash_ns, (double)p->place[p->action[i].place].bytes * h->checked,
-                                    h->hash_bytes_per_ns);
+        const double hash = ebb_check_ns(h, p->place[p->action[i].place].bytes);
         price[i].check_ns += hash;
         price[i].calls++;
         price[i].checks++;

@@ -91,15 +91,20 @@ static double begin_of(const ebb_model_t *m, uint32_t operation)
     return (double)m->begin_ns[operation];
 }
 
+/* What several streams have been given in one order they may do in another: then all of the step is before it, and behind it. */
 static void add_item(ebb_bound_t *bound, const ebb_model_t *m, uint32_t buffer, const gap_t *gap,
                      uint32_t sync)
 {
     const ebb_model_buffer_t *b = &m->buffer[buffer];
     const ebb_use_t *use = m->use + b->first_use;
     const double step = (double)bound->step_ns, now = begin_of(m, sync);
-    const double last = gap->last != EBB_NONE ? begin_of(m, gap->last + 1)
-                                              : begin_of(m, use[b->use_count - 1].operation + 1) - step,
-                 next = gap->next != EBB_NONE ? begin_of(m, gap->next) : begin_of(m, use[0].operation) + step;
+    double last = gap->last != EBB_NONE ? begin_of(m, gap->last + 1)
+                                        : begin_of(m, use[b->use_count - 1].operation + 1) - step,
+           next = gap->next != EBB_NONE ? begin_of(m, gap->next) : begin_of(m, use[0].operation) + step;
+    if (m->streams > 1) {
+        last = now - step;
+        next = now + step;
+    }
     bound->out[bound->item_count++] =
         (ebb_bound_item_t){b->chunks, (double)b->out_ns, (double)b->in_ns, now - last, next - now};
 }
@@ -107,27 +112,34 @@ static void add_item(ebb_bound_t *bound, const ebb_model_t *m, uint32_t buffer, 
 /* A replay's own time, with what it zeroes. */
 static double replay_ns(const ebb_model_t *m, const uint32_t *first_touch, uint32_t operation)
 {
-    const ebb_hardware_t *h = &m->request->hardware;
     double ns = (double)m->trace->operation[operation].duration_ns;
     for (uint32_t k = m->first_touch[operation]; k < m->first_touch[operation + 1]; k++) {
         const ebb_touch_t *x = &m->touch[k];
-        if (x->mode == EBB_REPLACES && m->buffer[x->buffer].chunks && first_touch[x->buffer] != operation &&
-            h->zero_bytes_per_ns > 0)
-            ns += (double)m->trace->buffer[x->buffer].bytes / h->zero_bytes_per_ns;
+        if (x->mode == EBB_REPLACES && m->buffer[x->buffer].chunks && first_touch[x->buffer] != operation)
+            ns += ebb_zero_ns(&m->request->hardware, m->trace->buffer[x->buffer].bytes);
     }
     return ns;
 }
 
-/* What could be dropped, per operation: the chunks that its replay brings back; how many groups take its replay, and what it costs. */
+/* Of comparing a buffer that was dropped, for each of its chunks: it is hashed when it goes, and when it is there again. */
+static double check_ns(const ebb_model_t *m, uint32_t buffer)
+{
+    return m->streams > 1 ? 0
+                          : 2 * ebb_check_ns(&m->request->hardware, m->trace->buffer[buffer].bytes) /
+                                m->buffer[buffer].chunks;
+}
+
+/* What could be dropped, per operation: the chunks that its replay brings back, and the least that comparing one of them costs; how many
+ * groups take its replay, and what that costs. */
 typedef struct drops {
     const ebb_model_t *model;
     uint32_t *chunks, *users, *seen;
-    double *cost;
+    double *check, *cost;
     uint32_t group;
 } drops_t;
 
 /* The replays that a group takes: of an operation, and of what made what it updates. Counts them as used; when all are counted,
- * `sum` gets the cost of those that no other group takes. */
+ * `sum` gets the cost of those that no other group takes, on the group's own stream. */
 static void follow_chain(drops_t *d, uint32_t operation, double *sum)
 {
     const ebb_model_t *m = d->model;
@@ -136,7 +148,8 @@ static void follow_chain(drops_t *d, uint32_t operation, double *sum)
     d->seen[operation] = d->group + 1;
     if (!sum)
         d->users[operation]++;
-    else if (d->users[operation] == 1)
+    else if (d->users[operation] == 1 &&
+             m->trace->operation[operation].stream == m->trace->operation[d->group].stream)
         *sum += d->cost[operation];
     for (uint32_t k = m->first_touch[operation]; k < m->first_touch[operation + 1]; k++)
         if (m->touch[k].mode == EBB_UPDATES)
@@ -157,7 +170,9 @@ static void make_groups(ebb_bound_t *bound, drops_t *d, const uint32_t *first_to
         if (!d->chunks[d->group])
             continue;
         follow_chain(d, d->group, &sum);
-        bound->group[bound->group_count++] = (ebb_bound_group_t){d->chunks[d->group], sum};
+        sum += d->check[d->group] * d->chunks[d->group];
+        bound->group[bound->group_count++] =
+            (ebb_bound_group_t){d->chunks[d->group], d->model->trace->operation[d->group].stream, sum};
     }
 }
 
@@ -217,9 +232,21 @@ static void collect(ebb_bound_t *bound, const ebb_model_t *m, drops_t *d, uint32
         if (m->request->offload)
             add_item(bound, m, i, &gap, sync);
         const ebb_content_t *c = &m->content[gap.content];
-        if (m->request->recompute && c->rebuild && gap.next != EBB_NONE && c->rebuild >= gap.next)
-            d->chunks[c->producer] += m->buffer[i].chunks;
+        if (!m->request->recompute || !c->rebuild || gap.next == EBB_NONE || c->rebuild < gap.next)
+            continue;
+        if (!d->chunks[c->producer] || check_ns(m, i) < d->check[c->producer])
+            d->check[c->producer] = check_ns(m, i);
+        d->chunks[c->producer] += m->buffer[i].chunks;
     }
+}
+
+static void find_idle(ebb_bound_t *bound, const ebb_model_t *m)
+{
+    const ebb_trace_t *t = m->trace;
+    for (uint32_t s = 0; s < m->streams; s++)
+        bound->idle_ns[s] = (double)bound->step_ns;
+    for (uint32_t i = 0; i < t->operation_count; i++)
+        bound->idle_ns[t->operation[i].stream] -= (double)t->operation[i].duration_ns;
 }
 
 bool ebb_bound_make(ebb_bound_t *bound, const ebb_model_t *m)
@@ -227,10 +254,12 @@ bool ebb_bound_make(ebb_bound_t *bound, const ebb_model_t *m)
     const size_t n = (size_t)m->trace->operation_count + 1, buffers = (size_t)m->trace->buffer_count + 1;
     const double out = m->request->hardware.out_slowdown, in = m->request->hardware.in_slowdown;
     uint32_t sync = 0;
-    *bound = (ebb_bound_t){
-        .step_ns = m->begin_ns[n - 1], .out_cost = out / (1 + out + in), .in_cost = in / (1 + out + in)};
-    if (m->streams > 1)
-        return true;
+    *bound = (ebb_bound_t){.step_ns = m->begin_ns[n - 1], .streams = m->streams};
+    if (m->streams == 1) {
+        bound->out_cost = out / (1 + out + in);
+        bound->in_cost = in / (1 + out + in);
+    }
+    find_idle(bound, m);
     bound->out = calloc(buffers, sizeof *bound->out);
     bound->in = calloc(buffers, sizeof *bound->in);
     bound->dense_out = calloc(buffers, sizeof *bound->dense_out);
@@ -240,11 +269,13 @@ bool ebb_bound_make(ebb_bound_t *bound, const ebb_model_t *m)
                  calloc(n, sizeof *d.chunks),
                  calloc(n, sizeof *d.users),
                  calloc(n, sizeof *d.seen),
+                 calloc(n, sizeof *d.check),
                  calloc(n, sizeof *d.cost),
                  0};
     uint32_t *first_touch = ebb_trace_first_touches(m->trace);
     const bool good = bound->out && bound->in && bound->dense_out && bound->dense_in && bound->group &&
-                      d.chunks && d.users && d.seen && d.cost && first_touch && find_moment(bound, m, &sync);
+                      d.chunks && d.users && d.seen && d.check && d.cost && first_touch &&
+                      find_moment(bound, m, &sync);
     if (good) {
         collect(bound, m, &d, sync);
         make_groups(bound, &d, first_touch);
@@ -253,6 +284,7 @@ bool ebb_bound_make(ebb_bound_t *bound, const ebb_model_t *m)
     free(d.chunks);
     free(d.users);
     free(d.seen);
+    free(d.check);
     free(d.cost);
     free(first_touch);
     if (!good)
@@ -291,29 +323,31 @@ static double carried(const ebb_bound_t *bound, bool in, double longer)
     return chunks;
 }
 
-/* What it takes to do without `missing` chunks, `copied` of which may go over the link: the cheapest first. */
-static double least_ns(const ebb_bound_t *bound, double missing, double copied)
+/* The most chunks that a step can do without which takes so much longer, `copied` of which at most may go over the link: the cheapest first. */
+static double spared(const ebb_bound_t *bound, double copied, double longer)
 {
     const ebb_bound_item_t *o = bound->dense_out, *in = bound->dense_in;
     const double each =
         bound->item_count ? bound->out_cost * o->out_ns / o->chunks + bound->in_cost * in->in_ns / in->chunks
                           : 0;
-    double ns = 0;
-    for (uint32_t i = 0; i <= bound->group_count && missing > 0; i++) {
+    double left[EBB_PLAN_STREAMS], chunks = 0;
+    for (uint32_t s = 0; s < bound->streams; s++)
+        left[s] = bound->idle_ns[s] + longer;
+    for (uint32_t i = 0; i <= bound->group_count; i++) {
         const ebb_bound_group_t *g = i < bound->group_count ? &bound->group[i] : NULL;
         if (copied > 0 && (!g || g->ns > each * g->chunks)) {
-            const double part = missing < copied ? missing : copied;
-            ns += part * each;
-            missing -= part;
+            const double part = each * copied > left[0] ? left[0] / each : copied;
+            chunks += part;
+            left[0] -= part * each;
             copied = 0;
         }
-        if (!g || missing <= 0)
+        if (!g)
             break;
-        const double part = missing < g->chunks ? missing / g->chunks : 1;
-        ns += part * g->ns;
-        missing -= part * g->chunks;
+        const double part = g->ns > left[g->stream] ? left[g->stream] / g->ns : 1;
+        chunks += part * g->chunks;
+        left[g->stream] -= part * g->ns;
     }
-    return missing > 1e-6 ? -1 : ns;
+    return chunks;
 }
 
 uint64_t ebb_bound_ns(const ebb_bound_t *bound, uint32_t chunks)
@@ -329,13 +363,14 @@ uint64_t ebb_bound_ns(const ebb_bound_t *bound, uint32_t chunks)
         high += bound->group[i].ns;
     for (int i = 0; i < ROUNDS; i++) {
         const double middle = i ? (low + high) / 2 : high, out = carried(bound, false, middle),
-                     in = carried(bound, true, middle), ns = least_ns(bound, missing, out < in ? out : in);
-        if (!i && ns < 0)
+                     in = carried(bound, true, middle);
+        const bool enough = spared(bound, out < in ? out : in, middle) + 1e-6 >= missing;
+        if (!i && !enough)
             return UINT64_MAX;
-        if (ns < 0 || ns > middle)
-            low = middle;
-        else
+        if (enough)
             high = middle;
+        else
+            low = middle;
     }
     return bound->step_ns + (uint64_t)low;
 }

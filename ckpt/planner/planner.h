@@ -178,7 +178,10 @@ uint64_t ebb_pack(ebb_lifetime_t *lifetime, uint32_t count, uint64_t grain, uint
  * last use before and its next one after; what is dropped is made again, each replay that this takes counted once, with all that it
  * reads at hand. What the step takes longer may give the link more time: the least that is enough is the bound. It is a relaxation:
  * fractions of buffers may go, either way of the link has the other's waits, memory at other moments is free, and so are
- * comparing, the host's calls and the latency of copies.
+ * the host's calls and the latency of copies.
+ *
+ * Where the program has several streams, a replay is on its operation's: each stream has the time for replays in which it would be idle,
+ * and what the step takes longer. The link has all of the step then, and comparing is free, and what copies slow down.
  */
 
 /* What is idle at the moment and could go; a group: what the replay of one operation brings back. */
@@ -190,15 +193,17 @@ typedef struct ebb_bound_item {
 } ebb_bound_item_t;
 
 typedef struct ebb_bound_group {
-    uint32_t chunks;
+    uint32_t chunks, stream;
     double ns;
 } ebb_bound_group_t;
 
 /* Owns its arrays. */
 typedef struct ebb_bound {
-    uint64_t step_ns;         /* without a plan */
-    double out_cost, in_cost; /* that compute takes longer, for each nanosecond of a copy */
-    uint32_t needed;          /* chunks, at the moment */
+    uint64_t step_ns; /* without a plan */
+    uint32_t streams;
+    double idle_ns[EBB_PLAN_STREAMS]; /* [streams] of a step without a plan */
+    double out_cost, in_cost;         /* that compute takes longer, for each nanosecond of a copy */
+    uint32_t needed;                  /* chunks, at the moment */
     /* [item_count] by `before`, by `behind`, and by chunks for their time of the link */
     ebb_bound_item_t *out, *in, *dense_out, *dense_in;
     ebb_bound_group_t *group; /* by what a chunk costs */
@@ -209,8 +214,7 @@ typedef struct ebb_bound {
 bool ebb_bound_make(ebb_bound_t *bound, const ebb_model_t *model);
 void ebb_bound_delete(ebb_bound_t *bound);
 
-/* No plan within so many chunks has a shorter step; UINT64_MAX: there is none. Where the program has several streams: what the step
- * takes without a plan. */
+/* No plan within so many chunks has a shorter step; UINT64_MAX: there is none. */
 uint64_t ebb_bound_ns(const ebb_bound_t *bound, uint32_t chunks);
 
 /* ---- windows ----

@@ -12,6 +12,7 @@
 #include "plan_dtr.h"
 #include "plan_exact.h"
 #include "program.h"
+#include "trace_streams.h"
 #include "traces.h"
 
 typedef struct sums {
@@ -79,10 +80,60 @@ static void nearly_all_possible_budgets_have_a_good_plan(void **state)
     assert_true(sums.over <= 0.003 * sums.found);
 }
 
+/* The end of a step on a stream of its own. */
+static void put_end_aside(ebb_trace_t *t, uint32_t from)
+{
+    for (uint32_t i = from; i < t->operation_count; i++)
+        t->operation[i].stream = 1;
+    trace_add_edge(t, 0, from, 1, from);
+}
+
+/* Of small steps. A step on several streams may do as the one on one stream does: its bound is not above that one's best either. */
+static void the_bound_is_never_above_the_best(void **state)
+{
+    (void)state;
+    const uint32_t seeds = test_is_long() ? 1000 : 60;
+    uint32_t budgets = 0, told_of_streams = 0;
+    double told = 0;
+    for (const trace_family_t *f = trace_families; f->name; f++)
+        for (uint32_t seed = 1; seed <= seeds; seed++) {
+            const uint32_t size = f->least + seed % 2;
+            ebb_trace_t *t = f->make(seed, size), *streams = f->make(seed, size);
+            put_end_aside(streams, streams->operation_count - 1 - seed % 4);
+            const uint64_t all_ns = plan_exact_ns(t, 1 << 20),
+                           alone_ns = (uint64_t)ebb_simulate_alone_ns(streams);
+            for (uint32_t chunks = 1; chunks < 1 << 20; chunks += 1 + seed % 3) {
+                const ebb_plan_request_t r = {.device_bytes = chunks * t->chunk_bytes,
+                                              .host_bytes = UINT64_C(1) << 50,
+                                              .recompute = true};
+                const uint64_t best = plan_exact_ns(t, chunks), bound = ebb_plan_bound_ns(t, &r),
+                               of_streams = ebb_plan_bound_ns(streams, &r);
+                if (bound > best || (of_streams > best && of_streams > alone_ns + 1))
+                    fail_msg("%s, seed %" PRIu32 ", %" PRIu32 " chunks: the bounds are %" PRIu64
+                             " and %" PRIu64 ", %" PRIu64 " is possible",
+                             f->name, seed, chunks, bound, of_streams, best);
+                if (best != UINT64_MAX && best > all_ns) {
+                    budgets++;
+                    told += (double)(bound - all_ns) / (double)(best - all_ns);
+                    told_of_streams += of_streams > alone_ns + 1;
+                }
+                if (best <= all_ns)
+                    break;
+            }
+            ebb_trace_delete(t);
+            ebb_trace_delete(streams);
+        }
+    print_message("%" PRIu32 " budgets: the bound tells %.0f%% of what they cost at least; with several "
+                             "streams it tells some of it for %" PRIu32 "\n",
+                  budgets, 100 * told / budgets, told_of_streams);
+    assert_true(told > 0.3 * budgets && told_of_streams > budgets / 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nearly_all_possible_budgets_have_a_good_plan),
+        cmocka_unit_test(the_bound_is_never_above_the_best),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
