@@ -95,8 +95,9 @@ static void write_library(void)
 /* As far as their names tell, kernels with such structures; the first of each that is not known. */
 static void write_known(void)
 {
-    static const char *const families[] = {"CatArrayBatchedCopy", "multi_tensor_apply_kernel", "_cleanupI",
-                                           "gpu_kernel_impl"};
+    static const char *const families[] = {
+        "CatArrayBatchedCopy", "multi_tensor_apply_kernel", "_cleanupI",    "gpu_kernel_impl",
+        "16OffsetCalculatorI", "13reduce_kernelI",          "10TensorInfoI"};
     for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
         const char *unknown = NULL;
         unsigned all = 0, known = 0;
@@ -108,8 +109,8 @@ static void write_known(void)
                 continue;
             ebb_layout_make(k->name, k->parameter, k->count, &layout);
             all++;
-            known += layout.array_count > 0;
-            unknown = layout.array_count || unknown ? unknown : k->name;
+            known += layout.count > 0;
+            unknown = layout.count || unknown ? unknown : k->name;
         }
         printf("%-26s %5u of %5u%s%s\n", families[f], known, all, unknown ? "; not " : "",
                unknown ? unknown : "");

@@ -19,7 +19,7 @@ enum {
 };
 
 /* Which of a structure's counts says how many entries of an array are meant. */
-enum { ALL, FIRST, SECOND, COUNTS };
+enum { ALL, FIRST, SECOND, THIRD, COUNTS };
 
 /* Tensors in a launch, by how many lists there are; with a list of scalars; and of complex doubles. */
 static const uint32_t tensors_of[3][MOST_DEPTH] = {
@@ -31,8 +31,8 @@ static uint32_t up(uint32_t bytes, uint32_t to)
 }
 
 /* Where the next begins. */
-static uint32_t add(ebb_layout_t *s, uint32_t at, uint32_t entries, uint32_t entry_bytes, bool addresses,
-                    int by)
+static uint32_t add(ebb_layout_structure_t *s, uint32_t at, uint32_t entries, uint32_t entry_bytes,
+                    bool addresses, int by)
 {
     s->array[s->array_count++] = (struct ebb_layout_array){at, entries, entry_bytes, addresses, (uint8_t)by};
     return at + entries * entry_bytes;
@@ -61,16 +61,17 @@ static bool read_number(const char **at, uint32_t *out)
 /* ---- structures by a kernel's name ---- */
 
 /* CatArrayBatchedCopy..I<type>jLi<dimensions>ELi<inputs>ELi<shapes>E.. */
-static bool make_cat(const char *name, ebb_layout_parameter_t p, ebb_layout_t *s)
+static bool make_cat(const char *name, ebb_layout_parameter_t p, uint32_t place, ebb_layout_structure_t *s)
 {
+    (void)place;
+    if (p.offset_bytes != 8) /* the output is in front of it */
+        return false;
     uint32_t dimensions, inputs = 0, shapes = 0;
     bool read = false;
     for (const char *at = behind(name, "jLi"); at && !read; at = behind(at, "jLi")) {
         const char *next = at - 2;
         read = read_number(&next, &dimensions) && read_number(&next, &inputs) && read_number(&next, &shapes);
     }
-    if (p.offset_bytes != 8) /* the output is in front of it */
-        return false;
     s->kind = EBB_CAT;
     uint32_t at = add(s, p.offset_bytes, inputs, 8, true, FIRST);
     for (unsigned i = 0; i < CAT_NUMBERS; i++)
@@ -102,8 +103,10 @@ static uint32_t scalar_bytes(const char *mangled)
 }
 
 /* multi_tensor_apply_kernelI..<structure>I<scalar's type, or nothing>Li<lists>EE.. */
-static bool make_multi_tensor(const char *name, ebb_layout_parameter_t p, ebb_layout_t *s)
+static bool make_multi_tensor(const char *name, ebb_layout_parameter_t p, uint32_t place,
+                              ebb_layout_structure_t *s)
 {
+    (void)place;
     const char *scalars = behind(name, "28TensorListScalarListMetadataI"),
                *fused = behind(name, "32FusedOptimizerTensorListMetadataI"),
                *at = scalars ? strstr(scalars, "Li")
@@ -129,19 +132,40 @@ static bool make_multi_tensor(const char *name, ebb_layout_parameter_t p, ebb_la
     return up(next + (scalars ? 0 : 4), 8) == s->end; /* without: the first tensor's number */
 }
 
-static bool make_addresses(const char *name, ebb_layout_parameter_t p, ebb_layout_t *s)
+static bool make_addresses(const char *name, ebb_layout_parameter_t p, uint32_t place,
+                           ebb_layout_structure_t *s)
 {
     (void)name;
     (void)p;
+    (void)place;
     s->kind = EBB_ADDRESSES;
     return add(s, s->begin, CLEANUP_ADDRESSES, 8, true, FIRST) == s->end;
 }
 
 /* An OffsetCalculator of so many operands; its first member is the number of dimensions. */
-static uint32_t add_offsets(ebb_layout_t *s, uint32_t at, uint32_t operands)
+static uint32_t add_offsets(ebb_layout_structure_t *s, uint32_t at, uint32_t operands, int by)
 {
-    at = add(s, at + 4, DIMENSIONS, DIVIDER_BYTES, false, FIRST);
-    return add(s, at, DIMENSIONS, 4 * operands, false, FIRST);
+    at = add(s, at + 4, DIMENSIONS, DIVIDER_BYTES, false, by);
+    return add(s, at, DIMENSIONS, 4 * operands, false, by);
+}
+
+/* By itself, of as many operands as the name says of one and the size of this one. */
+static bool make_offsets(const char *name, ebb_layout_parameter_t p, uint32_t place,
+                         ebb_layout_structure_t *s)
+{
+    (void)place;
+    char of[32];
+    const uint32_t operands = (p.size_bytes - OFFSETS_BYTES) / STRIDES_BYTES;
+    if (p.size_bytes <= OFFSETS_BYTES || p.size_bytes != OFFSETS_BYTES + operands * STRIDES_BYTES ||
+        operands > MOST_OPERANDS)
+        return false;
+    snprintf(of, sizeof of, "ILi%uEjLb", operands);
+    if (!strstr(name, of))
+        return false;
+    s->kind = EBB_OFFSETS;
+    s->count_at = s->begin;
+    add_offsets(s, s->begin, operands, FIRST);
+    return true;
 }
 
 /* Of a type in a namespace that was named before ("NS0_"), and perhaps in one without a name: from its own name on. */
@@ -192,8 +216,11 @@ static uint32_t operands_of(const char *name)
 }
 
 /* The first member of the lambda, with the operands' addresses behind it, and a functor. */
-static bool make_lambda(const char *name, ebb_layout_parameter_t p, ebb_layout_t *s)
+static bool make_lambda(const char *name, ebb_layout_parameter_t p, uint32_t place, ebb_layout_structure_t *s)
 {
+    (void)place;
+    if (!strstr(name, "gpu_kernel_impl"))
+        return false;
     const uint32_t operands = operands_of(name),
                    needs = up(OFFSETS_BYTES + operands * STRIDES_BYTES, 8) + 8 * operands;
     if (!operands || operands > MOST_OPERANDS || p.size_bytes <= needs)
@@ -201,36 +228,79 @@ static bool make_lambda(const char *name, ebb_layout_parameter_t p, ebb_layout_t
     s->kind = EBB_LAMBDA;
     s->end = s->begin + needs;
     s->count_at = s->begin;
-    add(s, up(add_offsets(s, s->begin, operands), 8), operands, 8, true, ALL);
+    add(s, up(add_offsets(s, s->begin, operands, FIRST), 8), operands, 8, true, ALL);
     return true;
 }
 
-/* Kernels by a part of their names, and which of their parameters the structure is. */
+/* What is in front of it in a ReduceOp varies, and with its alignment what is behind, and between: a launch's contents say which it is. */
+static bool make_reduction(const char *name, ebb_layout_parameter_t p, uint32_t place,
+                           ebb_layout_structure_t *s)
+{
+    const uint32_t behind = place / 2 * 8, between = place % 2 * 4;
+    (void)name;
+    enum {
+        ADDRESSES = 6,
+        NUMBERS_BYTES = 16,
+        BYTES = 2 * OFFSETS_BYTES + 3 * STRIDES_BYTES + 8 * ADDRESSES + NUMBERS_BYTES
+    };
+    if (p.size_bytes < BYTES + behind + between)
+        return false;
+    s->kind = EBB_REDUCTION;
+    s->end -= behind;
+    s->count_at = s->begin = s->end - BYTES - between;
+    const uint32_t next = add_offsets(s, add_offsets(s, s->begin, 1, FIRST), 2, SECOND) + between;
+    add(s, next, 2, 8, true, ALL);        /* what is reduced, and to where */
+    add(s, next + 16, 1, 8, true, THIRD); /* a second output */
+    add(s, next + 24, 3, 8, true, ALL);   /* buffers and counters between blocks */
+    return true;
+}
+
+static bool make_tensor_info(const char *name, ebb_layout_parameter_t p, uint32_t place,
+                             ebb_layout_structure_t *s)
+{
+    (void)name;
+    (void)place;
+    for (uint32_t index = 4; index <= 8; index += 4) {
+        if (p.size_bytes != up(8 + 2 * DIMENSIONS * index + 4, 8))
+            continue;
+        s->kind = EBB_TENSOR_INFO;
+        uint32_t at = add(s, s->begin, 1, 8, true, ALL);
+        at = add(s, at, DIMENSIONS, index, false, FIRST);
+        s->count_at = add(s, at, DIMENSIONS, index, false, FIRST);
+        return true;
+    }
+    return false;
+}
+
+/* Kernels by a part of their names; which of their parameters the structure is; in how many places of it that may be. */
 static const struct {
     const char *kernel;
-    uint32_t first, last;
-    bool (*make)(const char *name, ebb_layout_parameter_t p, ebb_layout_t *s);
-} known[] = {{"CatArrayBatchedCopy", 1, 1, make_cat},
-             {"25multi_tensor_apply_kernelI", 0, 0, make_multi_tensor},
-             {"14lpnorm_cleanupI", 0, UINT32_MAX, make_addresses},
-             {"13lpmax_cleanupI", 0, UINT32_MAX, make_addresses},
-             {"18elementwise_kernelI", 1, 1, make_lambda}};
+    uint32_t first, last, places;
+    bool (*make)(const char *name, ebb_layout_parameter_t p, uint32_t place, ebb_layout_structure_t *s);
+} known[] = {{"CatArrayBatchedCopy", 1, 1, 1, make_cat},
+             {"25multi_tensor_apply_kernelI", 0, 0, 1, make_multi_tensor},
+             {"14lpnorm_cleanupI", 0, UINT32_MAX, 1, make_addresses},
+             {"13lpmax_cleanupI", 0, UINT32_MAX, 1, make_addresses},
+             {"16OffsetCalculatorI", 0, UINT32_MAX, 1, make_offsets},
+             {"18elementwise_kernelI", 1, 1, 1, make_lambda},
+             {"13reduce_kernelI", 0, 0, 4, make_reduction},
+             {"10TensorInfoI", 0, UINT32_MAX, 1, make_tensor_info}};
 
 void ebb_layout_make(const char *name, const ebb_layout_parameter_t *parameter, uint32_t count,
                      ebb_layout_t *out)
 {
-    out->array_count = 0;
+    out->count = 0;
     if (!strstr(name, "2at6native"))
         return;
     for (size_t k = 0; k < sizeof known / sizeof *known; k++)
         for (uint32_t i = known[k].first; strstr(name, known[k].kernel) && i < count && i <= known[k].last;
-             i++) {
-            const ebb_layout_parameter_t p = parameter[i];
-            *out = (ebb_layout_t){.begin = p.offset_bytes, .end = p.offset_bytes + p.size_bytes};
-            if (known[k].make(name, p, out))
-                return;
-            out->array_count = 0;
-        }
+             i++)
+            for (uint32_t place = 0; place < known[k].places && out->count < EBB_LAYOUT_STRUCTURES; place++) {
+                const ebb_layout_parameter_t p = parameter[i];
+                ebb_layout_structure_t *s = &out->structure[out->count];
+                *s = (ebb_layout_structure_t){.begin = p.offset_bytes, .end = p.offset_bytes + p.size_bytes};
+                out->count += known[k].make(name, p, place, s);
+            }
 }
 
 /* ---- what a launch says ---- */
@@ -265,7 +335,7 @@ static bool read_dimensions(const unsigned char *block, uint32_t at, uint32_t *o
 }
 
 /* The structure's counts. False: what is there does not agree. */
-static bool count(const ebb_layout_t *s, const unsigned char *block, const unsigned grid[3],
+static bool count(const ebb_layout_structure_t *s, const unsigned char *block, const unsigned grid[3],
                   uint32_t meant[COUNTS])
 {
     const bool row = grid[1] == 1 && grid[2] == 1;
@@ -282,8 +352,20 @@ static bool count(const ebb_layout_t *s, const unsigned char *block, const unsig
     case EBB_ADDRESSES:
         meant[FIRST] = grid[0];
         return row;
+    case EBB_OFFSETS:
+        return read_dimensions(block, s->count_at, &meant[FIRST]);
     case EBB_LAMBDA: /* without dimensions nothing says that the lambda has them first */
         return read_dimensions(block, s->count_at, &meant[FIRST]) && meant[FIRST];
+    case EBB_REDUCTION:
+        meant[THIRD] = half_at(block, s->end - 4) - 1;
+        return read_dimensions(block, s->count_at, &meant[FIRST]) && meant[FIRST] &&
+               read_dimensions(block, s->count_at + OFFSETS_BYTES + STRIDES_BYTES, &meant[SECOND]);
+    case EBB_TENSOR_INFO:
+        meant[FIRST] = half_at(block, s->count_at);
+        for (uint32_t i = 0; i < meant[FIRST] && i < DIMENSIONS; i++)
+            if (!half_at(block, s->array[1].at + i * s->array[1].entry_bytes))
+                return false;
+        return meant[FIRST] > 0;
     }
     return false;
 }
@@ -295,7 +377,7 @@ static void set(uint8_t *role, uint32_t begin, uint32_t end, ebb_role_t to)
 }
 
 /* False: the launch does not agree. */
-static bool add_roles(const ebb_layout_t *s, const unsigned char *block, const unsigned grid[3],
+static bool add_roles(const ebb_layout_structure_t *s, const unsigned char *block, const unsigned grid[3],
                       uint8_t *role)
 {
     uint32_t meant[COUNTS] = {0};
@@ -317,10 +399,13 @@ static bool add_roles(const ebb_layout_t *s, const unsigned char *block, const u
     return true;
 }
 
-void ebb_layout_roles(const ebb_layout_t *s, const unsigned char *block, size_t bytes, const unsigned grid[3],
+void ebb_layout_roles(const ebb_layout_t *l, const unsigned char *block, size_t bytes, const unsigned grid[3],
                       uint8_t *role)
 {
     memset(role, EBB_ROLE_UNKNOWN, bytes / 8);
-    if (s->array_count && s->end <= bytes && add_roles(s, block, grid, role) && s->kind == EBB_CAT)
-        set(role, s->end / 8, (uint32_t)(bytes / 8), EBB_ROLE_NUMBER); /* the output is in front of it */
+    for (uint32_t i = 0; i < l->count; i++) {
+        const ebb_layout_structure_t *s = &l->structure[i];
+        if (s->end <= bytes && add_roles(s, block, grid, role) && s->kind == EBB_CAT)
+            set(role, s->end / 8, (uint32_t)(bytes / 8), EBB_ROLE_NUMBER); /* the output is in front of it */
+    }
 }

@@ -138,10 +138,10 @@ void ebb_words_forget(ebb_t *ebb);
  *   - multi_tensor_apply_kernel of optimizers and clipping: as many tensors as its blocks name (native/cuda/MultiTensorApply.cuh).
  *   - TensorListAddresses of lpnorm_cleanup, clipping's, and of lpmax_cleanup: an address for each block
  *     (native/cuda/ForeachReduceOp.cu).
- *   - OffsetCalculator as the first member of an elementwise kernel's lambda: as many dimensions as it says, each with the
+ *   - OffsetCalculator, alone or as the first member of an elementwise kernel's lambda: as many dimensions as it says, each with the
  *     numbers by which to divide by its size (cuda/detail/OffsetCalculator.cuh, IntegerDivider.cuh, native/cuda/CUDALoops.cuh).
- * Other structures of PyTorch's (OffsetCalculator alone, ReduceOp, TensorInfo) are not read: what launches show of them is enough for
- * GPT-2 and Llama (bench/results/README.md, "PyTorch's kernels").
+ *   - ReduceOp of reduce_kernel, in which there are two of these, and one address or two of outputs (native/cuda/Reduce.cuh).
+ *   - TensorInfo of indexing, dropout, sorting: as many dimensions as it says (cuda/detail/TensorInfo.cuh).
  * A kernel is known by its mangled name, a structure of its only if it has the size that follows from the name, and a launch's only if what
  * is in it agrees. So a version that has changed them is not known, rather than known wrongly. What an extension gives to PyTorch's templates
  * is not known where it could matter: a functor of its own may go by other words. (All 21,132 kernels of 2.11 were gone through.)
@@ -156,25 +156,39 @@ typedef enum {
     EBB_ROLE_UNUSED   /* not filled in */
 } ebb_role_t;
 
-enum { EBB_LAYOUT_ARRAYS = 10 };
+enum { EBB_LAYOUT_STRUCTURES = 8, EBB_LAYOUT_ARRAYS = 10 };
 
 typedef struct ebb_layout_parameter {
     uint32_t offset_bytes, size_bytes;
 } ebb_layout_parameter_t;
 
-/* Of which arrays the structure consists that a kernel has for a parameter; all in bytes from the beginning of the arguments. */
-typedef struct ebb_layout {
-    enum { EBB_CAT, EBB_MULTI_TENSOR, EBB_ADDRESSES, EBB_LAMBDA } kind;
+/* Of which arrays a structure consists; all in bytes from the beginning of the arguments. */
+typedef struct ebb_layout_structure {
+    enum {
+        EBB_CAT,
+        EBB_MULTI_TENSOR,
+        EBB_ADDRESSES,
+        EBB_OFFSETS,
+        EBB_LAMBDA,
+        EBB_REDUCTION,
+        EBB_TENSOR_INFO
+    } kind;
     uint32_t begin, end;
     uint32_t
         count_at; /* what says how much is meant: for each block the number of its tensor, a byte; or the dimensions */
-    uint32_t array_count; /* 0: nothing is known */
+    uint32_t array_count;
     struct ebb_layout_array {
         uint32_t at, entries, entry_bytes;
         bool addresses;
         uint8_t
-            by; /* 0: all entries are meant; else as many as the first or second count says */
+            by; /* 0: all entries are meant; else as many as the structure's first, second, or third count says */
     } array[EBB_LAYOUT_ARRAYS];
+} ebb_layout_structure_t;
+
+/* Of a kernel's arguments what is known. */
+typedef struct ebb_layout {
+    uint32_t count;
+    ebb_layout_structure_t structure[EBB_LAYOUT_STRUCTURES];
 } ebb_layout_t;
 
 /* Of the kernel with this (mangled) name and these parameters. */
