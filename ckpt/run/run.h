@@ -49,8 +49,8 @@ void ebb_run_ordered(ebb_device_t *dev, const ebb_order_t *order);
 /* Whether that is to be reported, which costs something at each event: each `true` needs its `false`. Any thread. */
 bool ebb_run_wants_order(ebb_t *ebb);
 void ebb_run_want_order(ebb_t *ebb, bool wanted);
-/* The smallest budget with a plan for each step that is known, whole MiB; 0: none is known, or there is no such budget. Takes as long as a
- * few plans, the first time. */
+/* The smallest budget with a plan for each step that is known, whole MiB, as far as it was looked for (where there was no plan); 0: none is
+ * known, or there is no such budget. */
 size_t ebb_run_floor(ebb_device_t *dev);
 /* The program has waited for work of its own. */
 void ebb_run_waited(ebb_device_t *dev);

@@ -56,21 +56,13 @@ static size_t whole_floor(ebb_device_t *dev, const ebb_variant_t *k)
     return k->floor_bytes ? (k->floor_bytes + k->reserved_bytes + not_ebbs + mib - 1) / mib * mib : 0;
 }
 
-static size_t floor_of(ebb_device_t *dev, ebb_variant_t *k)
-{
-    const ebb_plan_request_t q = ebb_planning_request(dev, &k->limits, &k->rates);
-    if (!k->floor_bytes && k->limits.host_bytes)
-        k->floor_bytes = ebb_plan_floor(k->learned->trace, &q);
-    return whole_floor(dev, k);
-}
-
 size_t ebb_run_floor(ebb_device_t *dev)
 {
     struct ebb_runner *runner = dev->ebb->run->runner;
     size_t floor = 0;
     for (unsigned i = 0; i < EBB_STEP_VARIANTS && dev->number == runner->device_number; i++) {
-        ebb_variant_t *k = &runner->variant[i];
-        const size_t of_variant = k->learned ? floor_of(dev, k) : 0;
+        const ebb_variant_t *k = &runner->variant[i];
+        const size_t of_variant = k->learned ? whole_floor(dev, k) : 0;
         floor = of_variant > floor ? of_variant : floor;
     }
     return floor;
