@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "alloc/base/table.h"
+#include "ckpt/planner/planner.h"
 #include "cli/report/report_parts.h"
 
 const char *const ebb_class_word[EBB_CLASSES] = {"kept", "offloaded", "dropped", "scratch", "small"};
@@ -194,6 +195,20 @@ static bool find_levels(ebb_report_t *r)
 
 /* ---- */
 
+static double above_best(const ebb_report_t *r)
+{
+    const ebb_plan_request_t q = {.device_bytes = r->in.budget_bytes ? r->in.budget_bytes : r->sum.peak_bytes,
+                                  .host_bytes = UINT64_MAX,
+                                  .min_buffer = r->in.min_buffer,
+                                  .offload = true,
+                                  .recompute = true,
+                                  .hardware = r->in.hardware};
+    const uint64_t least = r->all_kept ? 0 : ebb_plan_bound_ns(r->in.trace, &q);
+    if (!least || least == UINT64_MAX)
+        return -1;
+    return r->simulation.step_ns > (double)least ? r->simulation.step_ns / (double)least - 1 : 0;
+}
+
 ebb_report_t *ebb_report_make(const ebb_report_input_t *input)
 {
     ebb_report_t *r = calloc(1, sizeof *r);
@@ -202,6 +217,7 @@ ebb_report_t *ebb_report_make(const ebb_report_input_t *input)
     r->in = *input;
     if (find_plan(r) && ebb_simulate(&r->simulation, r->in.plan, r->in.trace, &r->in.hardware, true)) {
         r->sum = ebb_plan_sum(r->in.plan, r->in.trace);
+        r->above_best = above_best(r);
         if (find_times(r) && ebb_report_find_buffers(r) && find_levels(r))
             return r;
     }

@@ -99,7 +99,9 @@ typedef struct ebb_report {
     ebb_simulation_t simulation;
     ebb_plan_sum_t sum;
     double overhead_ns[EBB_CAUSES];
-    double operations_ns;           /* what the step would take without the plan */
+    double operations_ns; /* what the step would take without the plan */
+    double
+        above_best; /* how much longer than the best possible within its budget the plan takes at most: 0.01 is 1%; below 0: it is not known */
     uint64_t everything_peak_bytes; /* of everything_bytes */
     uint64_t *
         everything_bytes; /* [operations]: alive when each is issued, in whole chunks, as if nothing ever left */

@@ -6,7 +6,8 @@
  *   budget_bytes, chunk_bytes
  *   link             {out_bytes_per_s, in_bytes_per_s, assumed}
  *   predicted        {step_ns, operations_ns, peak_bytes, everything_peak_bytes, small_bytes, bytes_out, bytes_in, out_ns, in_ns,
- *                    hidden_ns}: everything_peak: had nothing left the device; hidden: of out_ns + in_ns
+ *                    hidden_ns, above_best}: everything_peak: had nothing left the device; hidden: of out_ns + in_ns; above_best: so much longer than the
+ *                    best possible at most, 0.01 is 1%
  *   overhead         [{cause, ns, count}]: where there is one stream their sum is step_ns - operations_ns; count: of launches, copies or waits; the words are
  *                    ebb_cause_word's
  *   launches         {kernels, copies, sets, other, replays, copies_out, copies_in, without, with}
@@ -119,6 +120,11 @@ static void write_prediction(const writer_t *w)
         fputs(i ? "," : "", w->out);
         put(w, numbers[i].key, numbers[i].value);
     }
+    next(w);
+    if (r->above_best < 0)
+        put_text(w, "above_best", NULL);
+    else
+        put(w, "above_best", r->above_best);
     fputs("},\n", w->out);
 }
 

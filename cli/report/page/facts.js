@@ -121,7 +121,8 @@ function showTiles() {
     TIMED ? `of ${bytes(m.budget_bytes)}; the plan's share ${bytes(p.peak_bytes)}` : D.budget_bytes ? `of ${bytes(D.budget_bytes)} for the plan` : 'predicted');
   tile('If all were kept', bytes(p.everything_peak_bytes), D.planned ? `now ${percent(PEAK, p.everything_peak_bytes)} of it` : 'in whole chunks');
   tile('Time of a step', time(TOOK), TIMED ? `measured; predicted ${time(p.step_ns)}` : `${time(p.operations_ns)} of it operations`);
-  tile('Overhead', more(TOOK), TIMED ? `measured; predicted ${more(p.step_ns)}` : time(p.step_ns - p.operations_ns) + ' a step');
+  tile('Overhead', more(TOOK), (TIMED ? `measured; predicted ${more(p.step_ns)}` : time(p.step_ns - p.operations_ns) + ' a step') +
+    (p.above_best === null ? '' : `, at most ${(100 * p.above_best).toFixed(1)}% above the best possible`));
   tile('Copied in a step', bytes(p.bytes_out + p.bytes_in), copies > 0 ? `${percent(p.hidden_ns, copies)} of the time hidden, predicted` : 'nothing');
   if (D.launches.replays) tile('Recomputed', `${D.launches.replays} launch${D.launches.replays === 1 ? '' : 'es'}`, time(D.overhead[0].ns) + ' a step');
   if (m && m.variant.count) tile('Steps driven', `${m.variant.driven}`, `of ${m.variant.count}${m.step_variants > 1 ? ' of this variant' : ''}`);
