@@ -170,22 +170,26 @@ static void count_action(ebb_plan_sum_t *sum, const ebb_plan_t *p, const ebb_tra
     }
 }
 
-static uint8_t fate_of(const ebb_action_t *a)
+/* What an action makes of its place. A discard that no replay completes is nothing: its content is not needed again. */
+static uint8_t fate_of(const ebb_action_t *a, uint32_t completion)
 {
-    return a->kind == EBB_DISCARD ? DROPPED : OFFLOADED;
+    if (a->kind == EBB_DISCARD)
+        return completion == EBB_NONE ? 0 : DROPPED;
+    return OFFLOADED;
 }
 
 ebb_plan_sum_t ebb_plan_sum(const ebb_plan_t *p, const ebb_trace_t *trace)
 {
     ebb_plan_sum_t sum = {.peak_bytes = p->chunk_count * p->chunk_bytes + p->small_bytes};
     uint8_t *fate = calloc(p->place_count + (size_t)1, 1);
+    uint32_t *completion = ebb_plan_completions(p, trace);
     for (uint32_t i = 0; i < p->action_count; i++) {
         const ebb_action_t *a = &p->action[i];
         count_action(&sum, p, trace, a);
-        if (fate && a->place != EBB_NONE)
-            fate[a->place] |= fate_of(a);
+        if (fate && completion && a->place != EBB_NONE)
+            fate[a->place] |= fate_of(a, completion[i]);
     }
-    for (uint32_t i = 0; fate && i < p->buffer_count; i++) {
+    for (uint32_t i = 0; fate && completion && i < p->buffer_count; i++) {
         uint64_t bytes = trace->buffer[i].bytes;
         if (bytes <= p->chunk_bytes / 2)
             continue;
@@ -199,6 +203,7 @@ ebb_plan_sum_t ebb_plan_sum(const ebb_plan_t *p, const ebb_trace_t *trace)
         sum.dropped_bytes += fate[i] & DROPPED ? bytes : 0;
     }
     free(fate);
+    free(completion);
     return sum;
 }
 

@@ -151,7 +151,7 @@ uint32_t ebb_plan_streams(const ebb_trace_t *trace);
 /* What the plan does with the buffers: per fate the gaps and the bytes in them, and what a step costs. */
 typedef struct ebb_plan_sum {
     uint32_t kept_buffers, offloaded_buffers,
-        dropped_buffers; /* large ones; offloaded and dropped: at least once */
+        dropped_buffers; /* large ones; offloaded and dropped: at least once; dropped: and made again */
     uint64_t kept_bytes, offloaded_bytes, dropped_bytes;
     uint64_t bytes_out, bytes_in; /* a step */
     uint32_t replays;             /* launches a step */

@@ -9,7 +9,7 @@
 /* What the plan does in a gap; one for each use of each buffer, the one that begins it. The last is the wrap-around gap of a
  * buffer that outlives the step. */
 typedef struct deed {
-    bool evicted, fetched, discarded;
+    bool evicted, fetched, discarded; /* discarded: and made again */
     uint32_t replays;
     double cost_ns;
 } deed_t;
@@ -21,8 +21,9 @@ typedef struct finder {
     ebb_uses_t uses;
     ebb_model_t model;
     bool has_model;
-    deed_t *deed;      /* as uses.operation */
-    double pending_ns; /* replays that only made what others are made from */
+    deed_t *deed;         /* as uses.operation */
+    uint32_t *completion; /* of discards: ebb_plan_completions */
+    double pending_ns;    /* replays that only made what others are made from */
     uint32_t pending;
 } finder_t;
 
@@ -100,7 +101,7 @@ static void read_actions(finder_t *f)
         if (d) {
             d->evicted |= a->kind == EBB_EVICT;
             d->fetched |= a->kind == EBB_FETCH;
-            d->discarded |= a->kind == EBB_DISCARD;
+            d->discarded |= a->kind == EBB_DISCARD && f->completion[i] != EBB_NONE;
         }
     }
 }
@@ -237,7 +238,8 @@ bool ebb_report_find_buffers(ebb_report_t *r)
         r->refusal[0] = 0;
     r->buffer = calloc((size_t)f.trace->buffer_count + 1, sizeof *r->buffer);
     f.deed = calloc((size_t)f.trace->access_count + 1, sizeof *f.deed);
-    bool good = r->buffer && f.deed && ebb_uses_make(&f.uses, f.trace);
+    f.completion = ebb_plan_completions(f.plan, f.trace);
+    bool good = r->buffer && f.deed && f.completion && ebb_uses_make(&f.uses, f.trace);
     if (good) {
         read_actions(&f);
         share_waits(&f);
@@ -252,5 +254,6 @@ bool ebb_report_find_buffers(ebb_report_t *r)
     if (f.has_model)
         ebb_model_delete(&f.model);
     free(f.deed);
+    free(f.completion);
     return good;
 }

@@ -88,13 +88,15 @@ static bool has_room(const ebb_report_t *r, const ebb_report_gap_t *g)
     return true;
 }
 
-static char *why_kept(const ebb_report_t *r, const ebb_report_gap_t *g)
+static char *why_kept(const ebb_report_t *r, uint32_t buffer, const ebb_report_gap_t *g)
 {
     const quantity_t idle = time_of(g->ns), copies = time_of(g->out_ns + g->in_ns),
                      again = time_of(g->replay_ns);
     const bool can_copy = g->out_ns + g->in_ns <= g->ns;
     if (has_room(r, g))
         return text("there is room: all that is alive while it lies idle fits");
+    if (ebb_trace_mode(r->in.trace, g->to, buffer) == EBB_REPLACES)
+        return text("what it holds is not needed: it is written anew before it is read");
     if (!can_copy && g->no_replay)
         return text("idle for %s, too short for both copies (%s), and it cannot be recomputed: %s", idle.text,
                     copies.text, g->no_replay);
@@ -134,8 +136,6 @@ static char *why_dropped(const ebb_report_gap_t *g)
 {
     const quantity_t idle = time_of(g->ns), copies = time_of(g->out_ns + g->in_ns),
                      cost = time_of(g->cost_ns);
-    if (!g->replays)
-        return text("what it holds is not needed: it is written anew before it is read");
     if (g->out_ns + g->in_ns > g->ns)
         return text(
             "recomputing it costs %s (%u launch%s); both copies (%s) take longer than it lies idle (%s)",
@@ -166,7 +166,7 @@ char *ebb_report_why(const ebb_report_t *r, uint32_t buffer, const ebb_report_ga
         return text("there is no plan: %s", r->refusal);
     return g->fate == EBB_CLASS_OFFLOADED ? why_offloaded(r, buffer, g)
            : g->fate == EBB_CLASS_DROPPED ? why_dropped(g)
-                                          : why_kept(r, g);
+                                          : why_kept(r, buffer, g);
 }
 
 const char *ebb_report_why_alone(const ebb_report_t *r, uint32_t buffer)

@@ -3,17 +3,37 @@
 #   SCRIPT  a linker script that puts its variables into pages of their own (softgpu_area_t).
 # It serves mode fast, which no compiler of PTX gives: a thread for each block, plain loops for g++. That is for kernels marked
 # BLOCK_SIZE_INDEPENDENT: the trainer's, ebb's own hashes, and the programs of tests and benchmarks that nvcc builds for a GPU as well. Their
-# other modes are Clang's PTX of the same source, which goes into the library as it is. Programs of any other kind are built by
+# other modes are Clang's PTX of the same source, which goes into the library as it is. Sources of tests without a marked kernel go this way as
+# well where nvcc makes the module (simt/faulty.cu, simt/matrix.cu): nothing but Clang's PTX runs then, and of what g++ compiles only the table is
+# used, because an image of nvcc's has no text that tells kernels, parameters and variables. Programs of any other kind are built by
 # softgpu-clang++ and need nothing of this.
-# Needs PTX, SOURCE, TABLE, OUT, SCRIPT, OBJECT (a pattern for the object file that OUT is compiled to), CXXFILT; CLANG_PTX, if there is one.
+# Needs PTX, SOURCE, TABLE, OUT, SCRIPT, OBJECT (a pattern for the object file that OUT is compiled to), CXXFILT; CLANG_PTX, if there is one;
+# DEPENDENCIES: what SOURCE includes, as the compiler has written it; TOOLKIT: its folder.
 cmake_minimum_required(VERSION 3.22)
 
 # The host's compiler has no __CUDA_ARCH__: what only a GPU's code has would be missing, in silence. (`!defined(__CUDA_ARCH__) || ...` is for both.)
-file(READ "${SOURCE}" code)
-string(REGEX REPLACE "!defined\\(__CUDA_ARCH__\\) \\|\\|[^\n]*" "" asked "${code}")
-if(asked MATCHES "#[ \t]*(el)?if[^\n]*__CUDA_ARCH__")
-  message(FATAL_ERROR "${SOURCE} asks __CUDA_ARCH__, which g++ cannot answer for a GPU: compile it with softgpu-clang++ (softgpu/README.md)")
+# Of headers, the toolkit's and the system's are left out: for a host they are as they should be.
+set(sources "${SOURCE}")
+if(DEPENDENCIES)
+  file(READ "${DEPENDENCIES}" included)
+  string(REGEX REPLACE "\\\\\n" " " included "${included}")
+  string(REGEX REPLACE "^[^:]*:" "" included "${included}")
+  separate_arguments(included UNIX_COMMAND "${included}")
+  list(APPEND sources ${included})
 endif()
+foreach(source IN LISTS sources)
+  string(FIND "${source}" "${TOOLKIT}/" toolkits)
+  if(source MATCHES "^/usr/" OR toolkits EQUAL 0)
+    continue()
+  endif()
+  file(READ "${source}" asked)
+  string(REGEX REPLACE "\\\\\n" " " asked "${asked}")
+  string(REGEX REPLACE "!defined\\(__CUDA_ARCH__\\) \\|\\|[^\n]*" "" asked "${asked}")
+  if(asked MATCHES "#[ \t]*[a-z]+[^\n]*__CUDA_ARCH__")
+    message(FATAL_ERROR "${source} asks __CUDA_ARCH__, which g++ cannot answer for a GPU: compile it with softgpu-clang++ (softgpu/README.md)")
+  endif()
+endforeach()
+file(READ "${SOURCE}" code)
 
 # ---- what PTX lists ----
 # Lines: entries and functions with their parameters, shared memory and calls; variables of the module.

@@ -89,6 +89,7 @@ endfunction()
 
 # Target <name>_softgpu: the kernel library of the object <folder>/<file>.
 function(softgpu_kernel_library target output_folder output_name)
+  get_filename_component(toolkit ${CUDAToolkit_BIN_DIR} DIRECTORY)
   set(sources)
   set(tables)
   set(scripts)
@@ -106,7 +107,6 @@ function(softgpu_kernel_library target output_folder output_name)
     set(clang_ptx)
     if(SOFTGPU_HAS_CLANG)
       set(clang_ptx ${base}.clang.ptx)
-      get_filename_component(toolkit ${CUDAToolkit_BIN_DIR} DIRECTORY)
       add_custom_command(
         OUTPUT ${clang_ptx}
         COMMAND ${CMAKE_COMMAND} -E env CUDA_HOME=${toolkit} ${PROJECT_SOURCE_DIR}/softgpu/softgpu-clang++ -std=c++17 -O2 -lineinfo
@@ -118,6 +118,7 @@ function(softgpu_kernel_library target output_folder output_name)
       OUTPUT ${base}.kernels.cpp ${base}.variables.ld
       COMMAND ${CMAKE_COMMAND} -DPTX=${base}.ptx -DSOURCE=${source} -DTABLE=softgpu_table_${name} -DOUT=${base}.kernels.cpp
               -DSCRIPT=${base}.variables.ld -DOBJECT=${target}.${name}.kernels.cpp.o -DCXXFILT=c++filt -DCLANG_PTX=${clang_ptx}
+              -DDEPENDENCIES=${base}.ptx.d -DTOOLKIT=${toolkit}
               -P ${SOFTGPU_CMAKE_DIR}/KernelTable.cmake
       DEPENDS ${base}.ptx ${source} ${SOFTGPU_CMAKE_DIR}/KernelTable.cmake
       COMMENT "kernel table of ${name}.cu" VERBATIM)

@@ -145,7 +145,7 @@ missing=$(ldd "$out/site/torch/lib/libtorch_cuda.so" | awk '/=> not found/ { pri
 [[ -z $missing ]] || skip "no $missing beside PyTorch, nor in the toolkit (pip download --no-deps has each as a wheel of NVIDIA's)"
 
 if [[ $compute ]]; then
-    command -v clang++-19 >/dev/null || skip 'no clang++-19 (Debian: clang-19), which takes the headers of CUDA 13'
+    why=$("$root/softgpu/softgpu-clang++" --version 2>&1) || skip "$why"
     for library in "$out"/kernels/*.softgpu.so; do
         "$python" -B "$here/compute/make.py" "$library" "$torch" "$build" "$out/compute"
     done

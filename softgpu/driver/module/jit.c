@@ -13,6 +13,7 @@
  */
 #include "softgpu/driver/module/module.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -64,14 +65,21 @@ bool sg_jit_is_ptx(const void *image, size_t *bytes)
     return true;
 }
 
-/* Other machine code has zeros near its beginning: it is not read to its end. */
+/* Text, a fat binary or machine code: nothing else is read to its end. */
 static bool is_image(FILE *f)
 {
     char head[64];
     const size_t n = fread(head, 1, sizeof head, f);
     const uint32_t magic = SG_FATBIN_MAGIC;
     rewind(f);
-    return n && (!memchr(head, 0, n) || (n > sizeof magic && !memcmp(head, &magic, sizeof magic)));
+    return n && (!memchr(head, 0, n) || (n == sizeof head && (!memcmp(head, &magic, sizeof magic) ||
+                                                              !memcmp(head, ELFMAG, SELFMAG))));
+}
+
+static bool bytes_in_file(const char *image, size_t *bytes)
+{
+    const char *at;
+    return sg_elf_open(image, bytes) || (sg_fatbin_open(image, &at, bytes) && at == image);
 }
 
 char *sg_jit_read(const char *path)
@@ -83,12 +91,10 @@ char *sg_jit_read(const char *path)
                       : NULL;
     const bool whole = image && fread(image, 1, (size_t)facts.st_size, f) == (size_t)facts.st_size;
     size_t bytes;
-    const char *at;
     if (f)
         fclose(f);
-    if (whole &&
-        (sg_jit_is_ptx(image, &bytes) || (facts.st_size >= 16 && sg_fatbin_open(image, &at, &bytes) &&
-                                          at == image && bytes <= (size_t)facts.st_size)))
+    if (whole && (sg_jit_is_ptx(image, &bytes) ||
+                  (facts.st_size >= 64 && bytes_in_file(image, &bytes) && bytes <= (size_t)facts.st_size)))
         return image;
     free(image);
     return NULL;

@@ -42,44 +42,150 @@ const softgpu_kernel_table_t *sg_library_open(const char *path, bool must_be_loa
     return table; /* stays loaded: kernels may be running */
 }
 
-static const softgpu_kernel_table_t *found(const char *candidate, char **path)
+/* ---- which build ---- */
+
+/* The kernels that an image names. */
+typedef struct names {
+    char **name; /* owned, each */
+    uint32_t count, room;
+    bool read; /* any of its parts could be */
+} names_t;
+
+static void add_name(names_t *n, const char *at, size_t length)
 {
-    const softgpu_kernel_table_t *table = sg_library_open(candidate, false);
-    if (table)
-        *path = strdup(candidate);
-    return *path ? table : NULL;
+    if (n->count == n->room) {
+        char **more = realloc(n->name, (2 * n->room + 16) * sizeof *n->name);
+        if (!more)
+            return;
+        n->name = more;
+        n->room = 2 * n->room + 16;
+    }
+    if ((n->name[n->count] = strndup(at, length)))
+        n->count++;
 }
 
-const softgpu_kernel_table_t *sg_library_find(const char *origin, char **path)
+/* In machine code each kernel has a section for its parameters; in PTX it is an entry. */
+static void read_names(names_t *n, bool ptx, const char *at, size_t bytes)
+{
+    const char *const mark = ptx ? ".entry " : ".nv.constant0.", *const end = at + bytes;
+    while ((at = memmem(at, (size_t)(end - at), mark, strlen(mark)))) {
+        at += strlen(mark);
+        size_t length = 0;
+        while (at + length < end &&
+               (isalnum((unsigned char)at[length]) || at[length] == '_' || at[length] == '$'))
+            length++;
+        add_name(n, at, length);
+    }
+}
+
+/* Every part names the same, for another architecture: one that is not compressed will do. */
+static names_t names_in(const void *image, bool unpack)
+{
+    names_t n = {.count = 0};
+    sg_part_t part;
+    for (size_t at = 0; image && !n.read && sg_image_next(image, &at, &part);) {
+        char *unpacked = part.packed && unpack ? sg_part_unpack(&part) : NULL;
+        n.read = !part.packed || unpacked;
+        if (unpacked)
+            read_names(&n, part.ptx, unpacked, part.unpacked_bytes);
+        else if (n.read)
+            read_names(&n, part.ptx, part.at, part.bytes);
+        free(unpacked);
+    }
+    return n;
+}
+
+static bool are_among(const softgpu_kernel_t *const *kernels, uint32_t count, const names_t *n)
+{
+    for (uint32_t i = 0, k; i < count; i++) {
+        for (k = 0; k < n->count && !sg_names_match(kernels[i]->name, n->name[k]);)
+            k++;
+        if (k == n->count)
+            return false;
+    }
+    return true;
+}
+
+/* It has all kernels of the image, and one of its units has no other ones. */
+static bool is_of(const softgpu_kernel_table_t *table, const names_t *n)
+{
+    for (uint32_t k = 0, i; k < n->count; k++) {
+        for (i = 0; i < table->kernel_count && !sg_names_match(table->kernels[i]->name, n->name[k]);)
+            i++;
+        if (i == table->kernel_count)
+            return false;
+    }
+    bool found = !n->count || (!table->unit_count && are_among(table->kernels, table->kernel_count, n));
+    for (uint32_t i = 0; i < table->unit_count && !found; i++)
+        found = are_among(table->units[i].kernels, table->units[i].kernel_count, n);
+    return found;
+}
+
+/* ---- where it is ---- */
+
+typedef struct seeker {
+    const char *origin;
+    const void *image;
+    names_t *names; /* of the image, unpacked where a library's name is all that speaks for it */
+    char **path;
+} seeker_t;
+
+static const softgpu_kernel_table_t *found(const seeker_t *s, const char *candidate, bool folder_is_named)
+{
+    const softgpu_kernel_table_t *table = sg_library_open(candidate, false);
+    if (table && !s->names->read && !folder_is_named)
+        *s->names = names_in(s->image, true);
+    if (table && (s->names->read ? is_of(table, s->names) : folder_is_named))
+        *s->path = strdup(candidate);
+    else if (table && s->names->read)
+        sg_log(1, "%s is of another build than a module image in %s: their kernels have other names",
+               candidate, s->origin);
+    else if (table)
+        sg_log(
+            1,
+            "%s is not taken for kernels of %s: what the module image holds cannot be read. If they belong "
+            "together, name the folder in SOFTGPU_KERNEL_PATH",
+            candidate, s->origin);
+    return *s->path ? table : NULL;
+}
+
+static const softgpu_kernel_table_t *seek(const seeker_t *s)
 {
     char candidate[2 * PATH_MAX];
-    *path = NULL;
-    const softgpu_kernel_table_t *table = sg_library_open(origin, true);
-    if (table)
-        return table;
-    snprintf(candidate, sizeof candidate, "%s.softgpu.so", origin);
-    if ((table = found(candidate, path)))
-        return table;
-    const char *base = strrchr(origin, '/');
-    base = base ? base + 1 : origin;
+    snprintf(candidate, sizeof candidate, "%s.softgpu.so", s->origin);
+    const softgpu_kernel_table_t *table = found(s, candidate, false);
+    const char *base = strrchr(s->origin, '/');
+    base = base ? base + 1 : s->origin;
     const char *folders = getenv("SOFTGPU_KERNEL_PATH");
-    for (const char *at = folders; at && *at;) {
+    for (const char *at = folders; !table && at && *at;) {
         size_t length = strcspn(at, ":");
         snprintf(candidate, sizeof candidate, "%.*s/%s.softgpu.so", (int)length, at, base);
-        if ((table = found(candidate, path)))
-            return table;
+        table = found(s, candidate, true);
         at += length + (at[length] == ':');
     }
     Dl_info self; /* installed, they lie beside the driver, not among the programs */
     const char *slash =
         dladdr((void *)(uintptr_t)sg_library_find, &self) ? strrchr(self.dli_fname, '/') : NULL;
-    if (slash) {
+    if (!table && slash) {
         snprintf(candidate, sizeof candidate, "%.*s/%s.softgpu.so", (int)(slash - self.dli_fname),
                  self.dli_fname, base);
-        if ((table = found(candidate, path)))
-            return table;
+        table = found(s, candidate, false);
     }
-    return NULL;
+    return table;
+}
+
+const softgpu_kernel_table_t *sg_library_find(const char *origin, const void *image, char **path)
+{
+    *path = NULL;
+    const softgpu_kernel_table_t *table = sg_library_open(origin, true);
+    if (table)
+        return table;
+    names_t names = names_in(image, false);
+    table = seek(&(seeker_t){origin, image, &names, path});
+    for (uint32_t i = 0; i < names.count; i++)
+        free(names.name[i]);
+    free(names.name);
+    return table;
 }
 
 void sg_library_missing(const char *origin)
@@ -178,15 +284,6 @@ static bool names_all(const softgpu_unit_t *unit, const char *at, size_t bytes)
         if (!has_name(unit->variables[i].name, at, bytes))
             return false;
     return unit->kernel_count || unit->variable_count;
-}
-
-bool sg_library_is_of(const softgpu_kernel_table_t *table, const char *ptx, size_t bytes)
-{
-    const softgpu_unit_t whole = {.kernels = table->kernels, .kernel_count = table->kernel_count};
-    bool found = !table->unit_count && names_all(&whole, ptx, bytes);
-    for (uint32_t i = 0; i < table->unit_count && !found; i++)
-        found = names_all(&table->units[i], ptx, bytes);
-    return found;
 }
 
 /* Only where it matters: where there are variables, or two kernels of one name. */

@@ -178,12 +178,7 @@ static CUresult find_library(sg_module_t *m, const void *image, bool in_file)
     if (in_file && text)
         table = sg_library_open(m->origin, true);
     else if (in_file)
-        table = sg_library_find(m->origin, &m->library);
-    if (table && !text && ptx && !sg_library_is_of(table, ptx, bytes)) {
-        free(m->library);
-        m->library = NULL;
-        table = NULL;
-    }
+        table = sg_library_find(m->origin, image, &m->library);
     m->unit = table && image ? sg_library_unit(table, image) : SG_ALL_UNITS;
     m->table = table;
     if (table)

@@ -48,12 +48,11 @@ CUresult sg_function_compile(CUfunction f, softgpu_mode_t mode);
 bool sg_library_origin(const void *image, char out[PATH_MAX]);
 /* The table of a kernel library, unless it must be loaded already and is not; NULL: it is none, or of another version. */
 const softgpu_kernel_table_t *sg_library_open(const char *path, bool must_be_loaded);
-/* Its kernel library: the table, and in *path (owned by the caller) where it was found; NULL there: in `origin`. */
-const softgpu_kernel_table_t *sg_library_find(const char *origin, char **path);
+/* The kernel library of an image in `origin`, or of all of that (NULL): the table, and in *path (owned by the caller) where it was found; NULL
+ * there: in `origin`. A library that lacks kernels of the image, or has others, is of another build, and passed over. */
+const softgpu_kernel_table_t *sg_library_find(const char *origin, const void *image, char **path);
 /* Tells that there is none. */
 void sg_library_missing(const char *origin);
-/* Whether a PTX text has all kernels of one of the library's units: else the text is of other sources. */
-bool sg_library_is_of(const softgpu_kernel_table_t *table, const char *ptx, size_t bytes);
 /* Another instance of the library that holds the table. */
 const softgpu_kernel_table_t *sg_library_again(const softgpu_kernel_table_t *table);
 /* Which unit an image is of, by the names in it; SG_ALL_UNITS: no telling, or only one. */
@@ -63,13 +62,25 @@ uint32_t sg_library_unit(const softgpu_kernel_table_t *table, const void *image)
 #define SG_FATBIN_MAGIC 0xba55ed50u /* its first four bytes */
 /* A fat binary in memory: a wrapper that points to it (nvcc's __fatDeviceText), or the thing itself. bytes: header and what follows it. */
 bool sg_fatbin_open(const void *image, const char **at, size_t *bytes);
+/* Machine code that is in none, as far as its table of sections. */
+bool sg_elf_open(const void *image, size_t *bytes);
+typedef struct sg_part {
+    bool ptx, packed, by_zstd; /* ptx: else machine code; packed: compressed, by zstd or LZ4 */
+    uint32_t architecture, packed_bytes;
+    const char *at;
+    size_t bytes, unpacked_bytes;
+} sg_part_t;
+/* The next of what an image holds, *at being 0 before the first; false: there is none more. PTX text holds nothing. */
+bool sg_image_next(const void *image, size_t *at, sg_part_t *part);
+/* unpacked_bytes of a compressed part; the caller's. NULL: libzstd.so.1 or liblz4.so.1 is not there, or it cannot. */
+char *sg_part_unpack(const sg_part_t *part);
 /* The PTX in it that is for this device: of the highest architecture up to its own. NULL: none, or compressed. */
 const char *sg_fatbin_ptx(const void *image, size_t *bytes);
 
 /* ---- jit.c: PTX ---- */
 /* Whether an image in memory is PTX, and how long it is. */
 bool sg_jit_is_ptx(const void *image, size_t *bytes);
-/* What a file of PTX, or a fat binary, holds, and a zero behind it: the caller's. NULL: it is neither. */
+/* What a file of PTX, of machine code or with a fat binary holds, and a zero behind it: the caller's. NULL: it is none. */
 char *sg_jit_read(const char *path);
 /* Refuses what NVIDIA's compiler has made: JIT_COMPILATION_DISABLED. */
 CUresult sg_jit_refuse(const char *ptx, size_t bytes);

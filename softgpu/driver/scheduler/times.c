@@ -2,8 +2,8 @@
  *
  * Time is that of the threads that ran it (user and system), not of the clock: what else the machine does counts only as far
  * as it takes caches and memory bandwidth away. Around each group of units that a worker takes the clock is read twice, some
- * hundreds of nanoseconds. Copies and memsets are one line each. Operations and bytes are those of KERNEL_COST, or of
- * the default by the number of threads, which "declared" tells apart.
+ * hundreds of nanoseconds. Copies and memsets are one line each. Operations and bytes are those of KERNEL_COST, of
+ * a PTX kernel's text, or of the default by the number of threads, which "declared" tells apart.
  *
  * Threads: any worker may add; one lock, taken outside of what is measured.
  */

@@ -12,6 +12,8 @@
  *   2. O.softgpu.so, beside O;
  *   3. <base name of O>.softgpu.so in each directory of SOFTGPU_KERNEL_PATH (separated by ':');
  *   4. <base name of O>.softgpu.so beside libcuda.so.1.
+ * Of 2 to 4 one is passed over whose kernels are not those that the image names: it is of another build. What a compressed image names has to be
+ * readable (libzstd.so.1, liblz4.so.1), but for 3.
  * If none has a table, PTX in the image is compiled; without that, loading fails with CUDA_ERROR_NO_BINARY_FOR_GPU and the log names the files tried.
  *
  * Threads: `run` is called by several workers at once, each with its own blocks of one grid. It may read and

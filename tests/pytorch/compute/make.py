@@ -1,9 +1,10 @@
 """make.py WHEEL_KERNELS TORCH BUILD OUT: kernels that compute, for a library of the wheel (run.sh --compute).
 
 WHEEL_KERNELS is the kernel library that kernels.c has made of it: its kernels' names and parameters. Each source here is compiled to PTX by
-Clang, translated to C by softgpu/ptx, and compiled to a library of its own (a unit, in OUT/<library>); OUT/<library>.softgpu.so has all kernels of the wheel,
-those that a unit computes with its code, the others with none: to launch one is an error. Names are compared as c++filt shows them, which
-has no hashes in it. Parameters have to be the same. A file is made again where what it is made of, or the command, is another."""
+softgpu-clang++, translated to C by softgpu/ptx, and compiled to a library of its own (a unit, in OUT/<library>). OUT/<library>.softgpu.so has
+all kernels of the wheel, those that a unit computes with its code, the others with none: to launch one is an error. Names are compared as
+c++filt shows them, which has no hashes in it. Parameters have to be the same. A file is made again where what it is made of, or the command,
+is another."""
 
 import concurrent.futures
 import hashlib
@@ -119,10 +120,13 @@ def make(path, of, *command):
 
 def make_ptx(source, torch, out):
     ptx = out / f"{source.stem}.ptx"
-    texts = [path.read_text() for path in (source, *sorted(here.rglob("*.h")), torch / "version.py")]
-    make(ptx, "\0".join(texts), "clang++-19", "-x", "cuda", "-std=c++20", "--cuda-path=/usr/local/cuda", "--cuda-gpu-arch=sm_80", "--cuda-device-only",
-         "-O2", "-S", "-w", "-mllvm", "-inline-threshold=100000",  # as nvcc does: one function, no stack
-         "-isystem", here / "include", "-isystem", f"{torch}/include", "-isystem", "/usr/local/cuda/include/cccl", "-o", ptx, source)
+    softgpu = here.parents[2] / "softgpu"
+    compiler = softgpu / "softgpu-clang++"
+    parts = source, *sorted(here.glob("*.h")), compiler, *sorted((softgpu / "include/clang").iterdir()), torch / "version.py"
+    texts = [path.read_text() for path in parts]
+    make(ptx, "\0".join(texts), compiler, "-ptx", "-std=c++20", "-arch=sm_80", "-O2", "-w", "-isystem", f"{torch}/include",
+         "-mllvm", "-inline-threshold=100000",  # as nvcc does: one function, no stack
+         "-o", ptx, source)
     return ptx
 
 

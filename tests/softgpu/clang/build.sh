@@ -12,7 +12,7 @@ rm -rf "$folder"
 mkdir -p "$folder"
 cat >"$folder/Makefile" <<END
 NVCC = nvcc
-NVCCFLAGS = -O2 -std=c++17 -I$sources -gencode arch=compute_80,code=sm_80 -gencode=arch=compute_80,code=compute_80 -rdc=false -lineinfo -w
+NVCCFLAGS = -O2 -std=c++17 -I$sources -gencode arch=compute_80,code=sm_80 -gencode=arch=compute_80,code=compute_80 -rdc=false -lineinfo -w -mllvm -inline-threshold=300
 header: header.o
 	\$(NVCC) -o \$@ \$^
 header.o: $sources/header.cu

@@ -220,6 +220,81 @@ static void kernel_library_is_found_in_the_search_path(void **state)
     assert_int_equal(system(target), 0);
 }
 
+static void run_command(const char *text, ...)
+{
+    char line[1024];
+    va_list list;
+    va_start(list, text);
+    vsnprintf(line, sizeof line, text, list);
+    va_end(list);
+    assert_int_equal(system(line), 0);
+}
+
+/* Beside the module lies the kernel library of another one, as after a build that was not finished. */
+static void kernel_library_of_another_build_is_passed_over(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/softgpu-test-XXXXXX", module[64], path[64];
+    CUmodule m;
+    CUfunction f;
+    assert_non_null(mkdtemp(folder));
+    snprintf(module, sizeof module, "%s/m.fatbin", folder);
+    snprintf(path, sizeof path, "%s/kernels", folder);
+    run_command("mkdir %s && cp %s %s", path, KERNELS, module);
+    run_command("ln -s %s.softgpu.so %s.softgpu.so", OTHER_KERNELS, module);
+    assert_int_equal(cuModuleLoad(&m, module), CUDA_ERROR_NO_BINARY_FOR_GPU);
+    run_command("ln -s %s.softgpu.so %s/m.fatbin.softgpu.so", KERNELS, path);
+    setenv("SOFTGPU_KERNEL_PATH", path, 1);
+    OK(cuModuleLoad(&m, module));
+    OK(cuModuleGetFunction(&f, m, "_Z4fillPffi"));
+    OK(cuModuleUnload(m));
+    unsetenv("SOFTGPU_KERNEL_PATH");
+    run_command("rm -r %s", folder);
+}
+
+/* Marks each entry of a fat binary as compressed, and nothing unpacks it. */
+static void hide_names(const char *path)
+{
+    char image[65536];
+    uint16_t header;
+    FILE *file = fopen(path, "r+");
+    assert_non_null(file);
+    const size_t bytes = fread(image, 1, sizeof image, file);
+    assert_true(bytes < sizeof image);
+    memcpy(&header, image + 6, sizeof header);
+    for (size_t at = header; at < bytes;) {
+        uint32_t entry_header;
+        uint64_t entry_bytes;
+        image[at + 41] = (char)(image[at + 41] | 0x80);
+        memcpy(&entry_header, image + at + 4, sizeof entry_header);
+        memcpy(&entry_bytes, image + at + 8, sizeof entry_bytes);
+        image[at + entry_header] = (char)~image[at + entry_header];
+        at += entry_header + entry_bytes;
+    }
+    rewind(file);
+    assert_int_equal(fwrite(image, 1, bytes, file), bytes);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void kernel_library_of_an_unreadable_image_has_to_be_in_a_named_folder(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/softgpu-test-XXXXXX", module[64];
+    CUmodule m;
+    assert_non_null(mkdtemp(folder));
+    snprintf(module, sizeof module, "%s/m.fatbin", folder);
+    run_command("cp %s %s && ln -s %s.softgpu.so %s.softgpu.so", KERNELS, module, KERNELS, module);
+    OK(cuModuleLoad(&m, module));
+    OK(cuModuleUnload(m));
+    hide_names(module);
+    assert_int_equal(cuModuleLoad(&m, module), CUDA_ERROR_NO_BINARY_FOR_GPU);
+    setenv("SOFTGPU_KERNEL_PATH", folder, 1);
+    OK(cuModuleLoad(&m, module));
+    OK(cuModuleUnload(m));
+    unsetenv("SOFTGPU_KERNEL_PATH");
+    run_command("rm -r %s", folder);
+}
+
 static void names_and_handles_that_do_not_exist_are_refused(void **state)
 {
     (void)state;
@@ -245,6 +320,8 @@ int main(void)
         cmocka_unit_test(unmarked_kernel_runs_all_its_threads),
         cmocka_unit_test(module_without_a_kernel_library_has_no_binary_for_the_device),
         cmocka_unit_test(kernel_library_is_found_in_the_search_path),
+        cmocka_unit_test(kernel_library_of_another_build_is_passed_over),
+        cmocka_unit_test(kernel_library_of_an_unreadable_image_has_to_be_in_a_named_folder),
         cmocka_unit_test(names_and_handles_that_do_not_exist_are_refused),
     };
     return cmocka_run_group_tests(tests, driver_setup, NULL);
