@@ -42,6 +42,7 @@ typedef struct fuzz_buffer {
     unsigned users, writer; /* bits; `writer`: at most one */
     bool shared;            /* read by all workers; never written or freed before they have ended */
     bool permanent;         /* outlives an iteration */
+    bool of_pool;           /* allocated in stream order */
     CUdeviceptr segment;    /* 0: an allocation of its own */
     size_t segment_bytes;
 } fuzz_buffer_t;
@@ -174,13 +175,18 @@ void fuzz_mean_open(fuzz_worker_t *w, uint64_t seed);
 /* Between two steps or operations: allocations that fail, or have to be made room for; memory of the driver's own that comes and goes, and
  * so a budget that shrinks and grows. */
 void fuzz_mean_between(fuzz_worker_t *w);
-/* Frees in another thread, or not at all: false. */
-bool fuzz_mean_free(fuzz_worker_t *w, CUdeviceptr address, CUstream stream, bool ordered);
+/* Begins to free in another thread, which runs beside what the worker does until its next such free, the end of its step, or its own end.
+ * Or not at all: false. */
+bool fuzz_mean_free(fuzz_worker_t *w, const fuzz_buffer_t *b, CUstream stream, bool ordered);
+/* Of the buffer that may not have been freed yet. */
+size_t fuzz_mean_freeing_bytes(const fuzz_worker_t *w);
 /* Bytes of the driver's own memory at most. */
 size_t fuzz_mean_foreign_bytes(const fuzz_worker_t *w);
 /* Random numbers for what only mean programs do; NULL: this one is none. */
 fuzz_worker_t *fuzz_mean_dice(fuzz_worker_t *w);
 void fuzz_mean_close(fuzz_worker_t *w);
+/* Also of a worker that has stopped. */
+void fuzz_mean_discard(fuzz_worker_t *w);
 
 /* ---- fuzz_repeat.c: a step, over and over, and not always the same ---- */
 
