@@ -94,6 +94,8 @@ typedef struct fuzz_worker {
     size_t text_bytes;
     FILE *trace;                                   /* NULL: not asked for (fuzz_trace.c) */
     unsigned touched[FUZZ_TOUCHED], touched_count; /* ids of buffers that the operation under way touches */
+    unsigned wrong;                                /* an operation; 0: none */
+    unsigned written;                              /* id of the buffer that it writes */
 } fuzz_worker_t;
 
 /* What the command line asks for: at least two streams, at least two threads, buffers that are cut from segments. */
@@ -156,10 +158,11 @@ void fuzz_checkpoint(fuzz_worker_t *w, const char *name);
 
 /* ---- fuzz_trace.c: which operation was the first to read or write other bytes ---- */
 
-/* With FUZZ_TRACE=FILE: one file for each worker, FILE.0 and so on. */
+/* With FUZZ_TRACE=FILE: one file for each worker, FILE.0 and so on. With FUZZ_WRONG=N, to test what looks for such an operation: the first
+ * worker's N-th operation writes a wrong byte. */
 void fuzz_trace_open(fuzz_worker_t *w);
 /* The operation that is being prepared touches the buffer. */
-void fuzz_trace_touch(fuzz_worker_t *w, const fuzz_buffer_t *b);
+void fuzz_trace_touch(fuzz_worker_t *w, const fuzz_buffer_t *b, bool write);
 /* With FUZZ_COPIES: what a copy out has brought, to stderr, once the program itself has waited for it: it changes nothing about the order. */
 void fuzz_trace_copy(const fuzz_worker_t *w, const fuzz_host_t *host);
 /* It has been issued. The host waits for it, and a line for each buffer that it touched is written, with its hash. */

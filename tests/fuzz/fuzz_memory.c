@@ -25,7 +25,7 @@ static bool is_implied(const fuzz_worker_t *w, unsigned a, unsigned b)
 
 void fuzz_order(fuzz_worker_t *w, fuzz_buffer_t *b, unsigned s, bool write)
 {
-    fuzz_trace_touch(w, b);
+    fuzz_trace_touch(w, b, write);
     fuzz_arena_touch(w, b);
     if (b->shared)
         return;
