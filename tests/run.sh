@@ -9,7 +9,8 @@
 #   bash tests/run.sh --threads                       of that, what calls ebb and the software device from several threads at once
 #   bash tests/run.sh --full                          what is too long for every change, hours: every test in its long form, most of them with
 #                                                     --sanitize address,undefined as well, --threads, --small-chunks
-#   bash tests/run.sh --small-chunks                  random programs that have failed (tests/fuzz/regressions.txt), with chunks of 256 KiB
+#   bash tests/run.sh --small-chunks                  with chunks of 64 KiB: random programs that have failed (tests/fuzz/regressions.txt), and
+#                                                     each call that fails once (test_transaction.c); an hour or more
 #
 # --full sets EBB_TEST_LONG=1, by which tests run all of their cases, seeds, budgets and means: more calls that fail, one by one
 # (test_transaction.c), every budget with every means (test_budget.c), the default run to its end, BF16 beside fp32 for 300 steps, every element
@@ -127,11 +128,13 @@ main() {
     offer_packages 'clang|clang-19' # kernels that are not for fast mode
     setup_toolkit
     [[ -z $sanitize || -z $plain ]] || bring_up_to_date "$plain"
-    [[ -z $small ]] || options+=(-DEBB_CHUNK_KIB=256)
+    [[ -z $small ]] || { options+=(-DEBB_CHUNK_KIB=64) && targets=(fuzz ebb ebb_transaction); }
     setup_build "${options[@]}"
     if [[ -n $small ]]; then
-        bash "$root/tests/fuzz/run.sh" --build "$build" --regressions
-        return
+        local failed=0
+        bash "$root/tests/fuzz/run.sh" --build "$build" --regressions || failed=1
+        TEST_EVERY_CALL=800 ctest --test-dir "$build" --output-on-failure --no-tests=error -R '^ebb_transaction$' || failed=1
+        return $failed
     fi
     (($# > 0 || ${#selection[@]} > 0)) || [[ -n ${EBB_TEST_LONG:-} ]] || { selection=(-LE '^long$') && export SEEDS=${SEEDS:-1}; }
     # One more than there are cores: most tests wait now and then. Those that measure time run alone (RUN_SERIAL).

@@ -200,7 +200,7 @@ int main(int argc, char **argv)
         chunks += w->chunks_peak;
         need = w->need > need ? w->need : need;
         foreign += fuzz_mean_foreign_bytes(w);
-        free(w->mean);
+        fuzz_mean_discard(w);
         errors += w->errors;
         stopped |= w->stopped;
     }

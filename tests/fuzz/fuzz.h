@@ -42,6 +42,7 @@ typedef struct fuzz_buffer {
     unsigned users, writer; /* bits; `writer`: at most one */
     bool shared;            /* read by all workers; never written or freed before they have ended */
     bool permanent;         /* outlives an iteration */
+    bool of_pool;           /* allocated in stream order */
     CUdeviceptr segment;    /* 0: an allocation of its own */
     size_t segment_bytes;
 } fuzz_buffer_t;
@@ -93,6 +94,8 @@ typedef struct fuzz_worker {
     size_t text_bytes;
     FILE *trace;                                   /* NULL: not asked for (fuzz_trace.c) */
     unsigned touched[FUZZ_TOUCHED], touched_count; /* ids of buffers that the operation under way touches */
+    unsigned wrong;                                /* an operation; 0: none */
+    unsigned written;                              /* id of the buffer that it writes */
 } fuzz_worker_t;
 
 /* What the command line asks for: at least two streams, at least two threads, buffers that are cut from segments. */
@@ -155,10 +158,11 @@ void fuzz_checkpoint(fuzz_worker_t *w, const char *name);
 
 /* ---- fuzz_trace.c: which operation was the first to read or write other bytes ---- */
 
-/* With FUZZ_TRACE=FILE: one file for each worker, FILE.0 and so on. */
+/* With FUZZ_TRACE=FILE: one file for each worker, FILE.0 and so on. With FUZZ_WRONG=N, to test what looks for such an operation: the first
+ * worker's N-th operation writes a wrong byte. */
 void fuzz_trace_open(fuzz_worker_t *w);
 /* The operation that is being prepared touches the buffer. */
-void fuzz_trace_touch(fuzz_worker_t *w, const fuzz_buffer_t *b);
+void fuzz_trace_touch(fuzz_worker_t *w, const fuzz_buffer_t *b, bool write);
 /* With FUZZ_COPIES: what a copy out has brought, to stderr, once the program itself has waited for it: it changes nothing about the order. */
 void fuzz_trace_copy(const fuzz_worker_t *w, const fuzz_host_t *host);
 /* It has been issued. The host waits for it, and a line for each buffer that it touched is written, with its hash. */
@@ -174,13 +178,18 @@ void fuzz_mean_open(fuzz_worker_t *w, uint64_t seed);
 /* Between two steps or operations: allocations that fail, or have to be made room for; memory of the driver's own that comes and goes, and
  * so a budget that shrinks and grows. */
 void fuzz_mean_between(fuzz_worker_t *w);
-/* Frees in another thread, or not at all: false. */
-bool fuzz_mean_free(fuzz_worker_t *w, CUdeviceptr address, CUstream stream, bool ordered);
+/* Begins to free in another thread, which runs beside what the worker does until its next such free, the end of its step, or its own end.
+ * Or not at all: false. */
+bool fuzz_mean_free(fuzz_worker_t *w, const fuzz_buffer_t *b, CUstream stream, bool ordered);
+/* Of the buffer that may not have been freed yet. */
+size_t fuzz_mean_freeing_bytes(const fuzz_worker_t *w);
 /* Bytes of the driver's own memory at most. */
 size_t fuzz_mean_foreign_bytes(const fuzz_worker_t *w);
 /* Random numbers for what only mean programs do; NULL: this one is none. */
 fuzz_worker_t *fuzz_mean_dice(fuzz_worker_t *w);
 void fuzz_mean_close(fuzz_worker_t *w);
+/* Also of a worker that has stopped. */
+void fuzz_mean_discard(fuzz_worker_t *w);
 
 /* ---- fuzz_repeat.c: a step, over and over, and not always the same ---- */
 

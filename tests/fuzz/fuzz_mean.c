@@ -13,12 +13,25 @@ typedef struct foreign {
     unsigned until;
 } foreign_t;
 
+/* A free in another thread, beside what the worker does next. */
+typedef struct job {
+    size_t bytes; /* 0: there is none */
+    bool running;
+    pthread_t thread;
+    CUcontext context;
+    CUdeviceptr address;
+    CUstream stream;
+    bool ordered;
+    CUresult result;
+} job_t;
+
 struct fuzz_mean {
     fuzz_worker_t dice; /* only its random numbers */
     unsigned moments;
     unsigned refusals, takings, elsewhere; /* percent */
     foreign_t foreign[FOREIGN];
     size_t foreign_bytes, foreign_peak;
+    job_t job;
 };
 
 bool fuzz_is_mean;
@@ -105,11 +118,66 @@ static void take(fuzz_worker_t *w, foreign_t *f)
     m->foreign_bytes += bytes;
 }
 
+/* ---- frees in other threads ---- */
+
+static void *free_here(void *argument)
+{
+    job_t *job = argument;
+    job->result = cuCtxSetCurrent(job->context);
+    if (!job->result)
+        job->result = job->ordered ? cuMemFreeAsync(job->address, job->stream) : cuMemFree(job->address);
+    return NULL;
+}
+
+static CUresult result_of(job_t *job)
+{
+    if (!job->running)
+        free_here(job); /* has failed, and is tried again */
+    else if (pthread_join(job->thread, NULL))
+        abort();
+    job->running = false;
+    return job->result;
+}
+
+static void end_job(fuzz_worker_t *w)
+{
+    job_t *job = &w->mean->job;
+    if (job->bytes)
+        CALL(w, result_of(job));
+    job->bytes = 0;
+}
+
+bool fuzz_mean_free(fuzz_worker_t *w, const fuzz_buffer_t *b, CUstream stream, bool ordered)
+{
+    if (!w->mean || !fuzz_chance(&w->mean->dice, w->mean->elsewhere))
+        return false;
+    /* The stream would be another one there; and cuMemFree does not wait for who uses memory of a pool. */
+    if (ordered ? stream == CU_STREAM_PER_THREAD : b->of_pool)
+        return false;
+    job_t *job = &w->mean->job;
+    end_job(w);
+    *job = (job_t){.address = b->address, .stream = stream, .ordered = ordered};
+    CALL(w, cuCtxGetCurrent(&job->context));
+    if (pthread_create(&job->thread, NULL, free_here, job))
+        abort();
+    job->running = true;
+    job->bytes = (size_t)b->words * 4;
+    return true;
+}
+
+size_t fuzz_mean_freeing_bytes(const fuzz_worker_t *w)
+{
+    return w->mean ? w->mean->job.bytes : 0;
+}
+
+/* ---- */
+
 void fuzz_mean_between(fuzz_worker_t *w)
 {
     fuzz_mean_t *m = w->mean;
     if (!m)
         return;
+    end_job(w);
     m->moments++;
     for (unsigned i = 0; i < FOREIGN; i++) {
         foreign_t *f = &m->foreign[i];
@@ -124,45 +192,17 @@ void fuzz_mean_between(fuzz_worker_t *w)
 
 void fuzz_mean_close(fuzz_worker_t *w)
 {
-    for (unsigned i = 0; w->mean && i < FOREIGN; i++)
+    if (!w->mean)
+        return;
+    end_job(w);
+    for (unsigned i = 0; i < FOREIGN; i++)
         if (w->mean->foreign[i].at)
             give_back(w, &w->mean->foreign[i]);
 }
 
-/* ---- frees in other threads ---- */
-
-typedef struct job {
-    CUcontext context;
-    CUdeviceptr address;
-    CUstream stream;
-    bool ordered;
-    CUresult result;
-} job_t;
-
-static void *free_here(void *argument)
+void fuzz_mean_discard(fuzz_worker_t *w)
 {
-    job_t *job = argument;
-    job->result = cuCtxSetCurrent(job->context);
-    if (!job->result)
-        job->result = job->ordered ? cuMemFreeAsync(job->address, job->stream) : cuMemFree(job->address);
-    return NULL;
-}
-
-static CUresult free_elsewhere(job_t *job)
-{
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, free_here, job) || pthread_join(thread, NULL))
-        abort();
-    return job->result;
-}
-
-bool fuzz_mean_free(fuzz_worker_t *w, CUdeviceptr address, CUstream stream, bool ordered)
-{
-    if (!w->mean || !fuzz_chance(&w->mean->dice, w->mean->elsewhere) ||
-        (ordered && stream == CU_STREAM_PER_THREAD))
-        return false;
-    job_t job = {.address = address, .stream = stream, .ordered = ordered};
-    CALL(w, cuCtxGetCurrent(&job.context));
-    CALL(w, free_elsewhere(&job));
-    return true;
+    if (w->mean && w->mean->job.running)
+        result_of(&w->mean->job);
+    free(w->mean);
 }

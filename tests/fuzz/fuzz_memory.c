@@ -25,7 +25,7 @@ static bool is_implied(const fuzz_worker_t *w, unsigned a, unsigned b)
 
 void fuzz_order(fuzz_worker_t *w, fuzz_buffer_t *b, unsigned s, bool write)
 {
-    fuzz_trace_touch(w, b);
+    fuzz_trace_touch(w, b, write);
     fuzz_arena_touch(w, b);
     if (b->shared)
         return;
@@ -200,16 +200,27 @@ void fuzz_allocate(fuzz_worker_t *w, bool large)
         w->buffers--;
 }
 
+static size_t small_bytes(size_t bytes)
+{
+    return bytes <= FUZZ_SMALL ? bytes : 0;
+}
+
+static void raise_to(size_t *peak, size_t bytes)
+{
+    *peak = bytes > *peak ? bytes : *peak;
+}
+
 static void count_allocated(fuzz_worker_t *w, size_t bytes)
 {
+    const size_t freeing = fuzz_mean_freeing_bytes(w);
     w->live += bytes;
     if (fuzz_arenas) /* counts segments */
         return;
-    w->small += bytes <= FUZZ_SMALL ? bytes : 0;
-    w->peak = w->live > w->peak ? w->live : w->peak;
+    w->small += small_bytes(bytes);
     w->chunks += fuzz_chunks(bytes);
-    w->chunks_peak = w->chunks > w->chunks_peak ? w->chunks : w->chunks_peak;
-    w->small_peak = w->small > w->small_peak ? w->small : w->small_peak;
+    raise_to(&w->peak, w->live + freeing);
+    raise_to(&w->small_peak, w->small + small_bytes(freeing));
+    raise_to(&w->chunks_peak, w->chunks + fuzz_chunks(freeing));
     fuzz_count_need(w, fuzz_chunks(bytes));
 }
 
@@ -230,7 +241,8 @@ void fuzz_allocate_at(fuzz_worker_t *w, unsigned index, unsigned words)
         CALL(w, cuMemAllocFromPoolAsync(&b.address, bytes, fuzz_pool, w->stream[s]));
     else
         CALL(w, cuMemAlloc(&b.address, bytes));
-    if (!fuzz_arenas && (how == 0 || (how == 1 && fuzz_pool)))
+    b.of_pool = !fuzz_arenas && (how == 0 || (how == 1 && fuzz_pool));
+    if (b.of_pool)
         b.users = b.writer = 1U << s;
     fuzz_buffer_t *placed = &w->buffer[index];
     *placed = b;
@@ -240,19 +252,20 @@ void fuzz_allocate_at(fuzz_worker_t *w, unsigned index, unsigned words)
 void fuzz_free(fuzz_worker_t *w, unsigned index)
 {
     fuzz_buffer_t *b = &w->buffer[index];
+    const size_t bytes = (size_t)b->words * 4;
     const unsigned s = fuzz_below(w, w->streams);
     if (fuzz_arenas) {
         fuzz_arena_give(w, b);
     } else if (fuzz_chance(w, 60)) {
         fuzz_order(w, b, s, true);
-        if (!fuzz_mean_free(w, b->address, w->stream[s], true))
+        if (!fuzz_mean_free(w, b, w->stream[s], true))
             CALL(w, cuMemFreeAsync(b->address, w->stream[s]));
-    } else if (!fuzz_mean_free(w, b->address, NULL, false)) {
+    } else if (!fuzz_mean_free(w, b, NULL, false)) {
         CALL(w, cuMemFree(b->address)); /* which waits for whoever uses it */
     }
-    w->live -= (size_t)b->words * 4;
-    w->chunks -= fuzz_arenas ? 0 : fuzz_chunks((size_t)b->words * 4);
-    w->small -= !fuzz_arenas && (size_t)b->words * 4 <= FUZZ_SMALL ? (size_t)b->words * 4 : 0;
+    w->live -= bytes;
+    w->chunks -= fuzz_arenas ? 0 : fuzz_chunks(bytes);
+    w->small -= fuzz_arenas ? 0 : small_bytes(bytes);
     if (w->slots) {
         *b = (fuzz_buffer_t){.address = 0};
         return;

@@ -8,7 +8,8 @@
 void fuzz_trace_open(fuzz_worker_t *w)
 {
     char path[4096];
-    const char *name = getenv("FUZZ_TRACE");
+    const char *name = getenv("FUZZ_TRACE"), *wrong = getenv("FUZZ_WRONG");
+    w->wrong = wrong && !w->index ? (unsigned)strtoul(wrong, NULL, 10) : 0;
     if (!name || !*name)
         return;
     snprintf(path, sizeof path, "%s.%u", name, w->index);
@@ -18,8 +19,10 @@ void fuzz_trace_open(fuzz_worker_t *w)
     setvbuf(w->trace, NULL, _IOLBF, 0);
 }
 
-void fuzz_trace_touch(fuzz_worker_t *w, const fuzz_buffer_t *b)
+void fuzz_trace_touch(fuzz_worker_t *w, const fuzz_buffer_t *b, bool write)
 {
+    if (write)
+        w->written = b->id;
     for (unsigned i = 0; i < w->touched_count; i++)
         if (w->touched[i] == b->id)
             return;
@@ -36,8 +39,22 @@ static const fuzz_buffer_t *find(const fuzz_worker_t *w, unsigned id)
     return NULL;
 }
 
+static void write_wrong(fuzz_worker_t *w, unsigned s)
+{
+    const fuzz_buffer_t *b = find(w, w->written);
+    unsigned char byte;
+    if (!w->wrong || w->wrong != w->operations || !b)
+        return;
+    w->wrong = 0;
+    CALL(w, cuStreamSynchronize(w->stream[s]));
+    CALL(w, cuMemcpyDtoH(&byte, b->address, 1));
+    byte ^= 1;
+    CALL(w, cuMemcpyHtoD(b->address, &byte, 1));
+}
+
 void fuzz_trace(fuzz_worker_t *w, const char *name, unsigned s)
 {
+    write_wrong(w, s);
     if (!w->trace)
         return;
     CALL(w, cuStreamSynchronize(w->stream[s]));

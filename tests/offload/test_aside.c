@@ -64,11 +64,12 @@ static void vmm_that_fails_at_any_step_leaves_the_program_alone(void **state)
         stands_aside(steps[i], settings);
     }
     stands_aside("CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED", "SOFTGPU_LIMITS=vmm:0");
-    /* Some of these orders put the write off until it is waited for, and a wait that has failed is none. */
-    for (unsigned seed = 1; seed <= 4; seed++) {
+    /* Some of these orders put the write off until it is waited for. A wait that has failed is none, nor is a question that has. */
+    for (unsigned seed = 1; seed <= 6; seed++) {
         char settings[128];
         snprintf(settings, sizeof settings,
-                 "SOFTGPU_FAULT=cuStreamSynchronize@1 SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=%u", seed);
+                 "SOFTGPU_FAULT=cuStreamSynchronize@1%s SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=%u",
+                 seed > 4 ? ",cuStreamQuery@1" : "", seed);
         stands_aside("cuStreamSynchronize", settings);
     }
 }

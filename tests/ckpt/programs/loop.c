@@ -2,7 +2,7 @@
  *
  *   loop [layers=N] [steps=N] [mib=N] [through=1] [keep=N] [swap=1] [short=N] [look=N] [mix=SEED] [probe=STEP] [evaluate=N] [deviate=SEED] [diverge=STEP how=WAY every=N until=STEP] [each=STEP] [more=STEP] [grow=STEP] [peek=STEP] [flag=STEP] [hidden=STEP] [fork=STEP] [reset=1]
  *
- * A step: forward through `layers` layers, each activation (mib MiB) its own stream-ordered allocation,
+ * A step: forward through `layers` layers, each activation (mib MiB, in a build with small chunks so many halves of one) its own stream-ordered allocation,
  * backward, update.
  *
  * through=1     each layer's forward goes through another buffer, which is freed at once
@@ -326,8 +326,8 @@ int main(int argc, char **argv)
     l.evaluate = trainer_option(argc, argv, "evaluate", 0);
     l.probe = trainer_option(argc, argv, "probe", 0);
     const int fork_at = trainer_option(argc, argv, "fork", 0), reset = trainer_option(argc, argv, "reset", 0);
-    l.n = l.full = (size_t)trainer_option(argc, argv, "mib", 4) << 18;
-    l.m = (size_t)1 << 19;
+    l.n = l.full = (size_t)trainer_option(argc, argv, "mib", 4) * CHUNK_FLOATS / 2;
+    l.m = CHUNK_FLOATS;
     if (l.layers < 2 || l.layers > LAYERS_MAX || l.keep > KEEP_MAX)
         return 2;
     srand((unsigned)l.deviate);

@@ -8,6 +8,12 @@
 #include "loop.cuh"
 #include "trainer_parts.h"
 
+/* Sizes are parts of ebb's chunks, so that a build with small ones runs the same program on less memory. */
+#ifndef EBB_CHUNK_KIB
+#define EBB_CHUNK_KIB 2048
+#endif
+enum { CHUNK_FLOATS = EBB_CHUNK_KIB * 256 };
+
 enum { LAYERS_MAX = 64, KEEP_MAX = 8 };
 
 typedef struct loop {
