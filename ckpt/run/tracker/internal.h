@@ -24,6 +24,11 @@ const char *ebb_mangled_lambda_end(const char *signature, uint32_t *parameters);
 
 /* ---- following a recorded step (match.c, numbers.c) ---- */
 
+enum {
+    EBB_MATCH_LOOK = 64,   /* operations of the recording that are looked at when some were left out */
+    EBB_MATCH_STRAYS = 256 /* extra ones in a row; after more nothing is known until the next boundary */
+};
+
 /* A buffer of the program that was allocated in this step, or touched before it was known. */
 typedef struct arrival {
     uint64_t generation;

@@ -9,9 +9,6 @@
 #include "alloc/device.h"
 #include "ckpt/run/state.h"
 
-/* Operations that are looked at when some were left out; strays in a row until nothing is known any more. */
-enum { LOOK = 64, STRAYS = 256 };
-
 const size_t ebb_part_tracked = sizeof(match_t);
 
 void ebb_match_differ(match_t *m, const char *what, uint32_t operation, const char *name)
@@ -114,7 +111,7 @@ static uint32_t find(match_t *m, const ebb_operation_t *op, uint32_t s)
     if (resembles(m, op, at) && may_be_filled_in_part(m, op, at))
         return at;
     uint32_t i = at;
-    for (unsigned n = 0; n < LOOK && i != EBB_NONE; n++) {
+    for (unsigned n = 0; n < EBB_MATCH_LOOK && i != EBB_NONE; n++) {
         i = m->next[i];
         if (fits(m, op, i, false)) {
             m->candidate[s] = m->next[i];
@@ -175,7 +172,7 @@ void ebb_match_done(ebb_t *ebb, const ebb_operation_t *op, bool issued)
         m->candidate[s] = m->candidate_before;
     if (issued && at == EBB_NONE) {
         note_stray(m, op, planned ? m->cursor[s] : EBB_NONE);
-        m->seen.known &= ++m->strays <= STRAYS;
+        m->seen.known &= ++m->strays <= EBB_MATCH_STRAYS;
     }
     if (!issued || at == EBB_NONE)
         return;
