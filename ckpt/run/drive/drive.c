@@ -414,7 +414,7 @@ static ebb_buffer_t *serve_birth(ebb_t *ebb, const ebb_request_t *q)
     for (uint32_t id = drive->next_birth;
          !b && id < drive->trace->buffer_count && drive->trace->buffer[id].born == drive->cursor;
          id = ebb_first_birth(ebb, id + 1))
-        if (!ebb_site_of(ebb, id)->buffer && ebb_is_of_size(&drive->trace->buffer[id], q->bytes) &&
+        if (!ebb_site_of(ebb, id)->buffer && ebb_place_has_room(&drive->trace->buffer[id], q->bytes) &&
             (!q->stream || ebb_drive_stream_number(ebb, q->stream) < drive->streams))
             b = place(ebb, id, q);
     return b;

@@ -24,6 +24,8 @@ const char *ebb_mangled_lambda_end(const char *signature, uint32_t *parameters);
 
 /* ---- following a recorded step (match.c, numbers.c) ---- */
 
+/* Wider than REACH, by which the finder compares hashes alone, because words and buffers are compared as well; and more patient than a
+ * plan (drive_unplanned.c), for which all streams wait at each extra one: what is lost here is advice, until the next boundary. */
 enum {
     EBB_MATCH_LOOK = 64,   /* operations of the recording that are looked at when some were left out */
     EBB_MATCH_STRAYS = 256 /* extra ones in a row; after more nothing is known until the next boundary */
@@ -71,7 +73,10 @@ static inline ebb_trace_t *trace_of(const match_t *m)
     return m->seen.learned->trace;
 }
 
-/* numbers.c: whether the buffer may be the one of this number; it is; it has none any more. */
+/* numbers.c: as good as the recorded size: the same, or that of a small buffer with as many tiles, so that all that was learned by tiles holds. It
+ * may be larger: so the trace learns the most. A plan's place cannot (ebb_place_has_room). */
+bool ebb_number_is_of_size(const match_t *m, size_t bytes, uint32_t id);
+/* Whether the buffer may be the one of this number; it is; it has none any more. */
 bool ebb_number_can_bind(const match_t *m, const ebb_buffer_t *b, uint32_t id);
 void ebb_number_bind(match_t *m, ebb_buffer_t *b, uint32_t id);
 void ebb_number_take(match_t *m, uint32_t id);

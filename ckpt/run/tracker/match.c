@@ -29,14 +29,6 @@ void ebb_match_deviate(match_t *m, const char *what, uint32_t operation, const c
 
 /* ---- operations ---- */
 
-/* As good as the recorded size: the same, or that of a small buffer with as many tiles. */
-static bool is_of_size(const match_t *m, const ebb_buffer_t *b, uint32_t id)
-{
-    const size_t recorded = trace_of(m)->buffer[id].bytes;
-    return b->bytes == recorded || (b->bytes <= EBB_SMALL_BYTES && recorded <= EBB_SMALL_BYTES &&
-                                    ebb_tile_count(b->bytes) == ebb_tile_count(recorded));
-}
-
 /* `resized`: as far as order goes. */
 static bool fits(const match_t *m, const ebb_operation_t *op, uint32_t index, bool resized)
 {
@@ -47,7 +39,8 @@ static bool fits(const match_t *m, const ebb_operation_t *op, uint32_t index, bo
     for (uint32_t k = 0; k < op->access_count; k++) {
         const ebb_access_t *x = &op->access[k];
         if (a[k].param_offset != x->param_offset || !ebb_number_can_bind(m, x->buffer, a[k].buffer) ||
-            (!resized && (a[k].offset_bytes != x->offset_bytes || !is_of_size(m, x->buffer, a[k].buffer))))
+            (!resized && (a[k].offset_bytes != x->offset_bytes ||
+                          !ebb_number_is_of_size(m, x->buffer->bytes, a[k].buffer))))
             return false;
         for (uint32_t n = 0; n < k; n++)
             if ((a[n].buffer == a[k].buffer) != (op->access[n].buffer == op->access[k].buffer))

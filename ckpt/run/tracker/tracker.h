@@ -209,6 +209,11 @@ void ebb_layout_roles(const ebb_layout_t *layout, const unsigned char *block, si
  * going on with other bits. While no plan is driven, and the program's own launches are not planned ones, every word that leads into a
  * buffer has it in place, whatever is known of it.
  *
+ * A place is known by a position of its own, a hash of the launches before, and not by a recording's number: evidence comes before any
+ * recording, which is made of operations without what is stale, and is kept when steps are recorded anew and while a plan is driven. What
+ * all others get is the operation without these accesses, so that the tracker has no mask of them; a plan alone, which has to explain why
+ * a recorded access is missing, asks for single words (ebb_stale_is).
+ *
  * EBB_STALE_WORDS=0: every word counts. One device at a time; with ebb_lock() held. */
 
 /* A step begins. What a place is counts from here. */
