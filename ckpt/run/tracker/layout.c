@@ -5,37 +5,16 @@
 
 #include "ckpt/run/tracker/internal.h"
 
-enum {
-    CAT_NUMBERS = 3,
-    CAT_SHAPE_BYTES = 32, /* sizes and strides of four dimensions */
-    BLOCKS = 320,
-    CLEANUP_ADDRESSES = 400,
-    MOST_DEPTH = 5,
-    DIMENSIONS = 25,
-    DIVIDER_BYTES = 12,
-    OFFSETS_BYTES = 4 + DIMENSIONS * DIVIDER_BYTES, /* the strides of each operand follow */
-    STRIDES_BYTES = DIMENSIONS * 4,
-    MOST_OPERANDS = 8
-};
+enum { MOST_DEPTH = 5, DIMENSIONS = 25, DIVIDER_BYTES = 12, MOST_OPERANDS = 8, MOST_ROWS = 8 };
 
-/* Which of a structure's counts says how many entries of an array are meant. */
-enum { ALL, FIRST, SECOND, COUNTS };
-
-/* Tensors in a launch, by how many lists there are; with a list of scalars; and of complex doubles. */
-static const uint32_t tensors_of[3][MOST_DEPTH] = {
-    {110, 64, 48, 36, 30}, {96, 64, 48, 36, 30}, {72, 60, 48, 36, 30}};
+/* Numbers that structures are made by: always the same, or as a kernel's name has them; 0: it has none. */
+enum { ONE, THREE, MOST_DIMENSIONS, BLOCKS, ADDRESSES };
+enum { INPUTS = ADDRESSES + 1, SHAPES, LISTS, TENSORS, STEPS, SCALAR, OPERANDS, NUMBERS };
+static const uint32_t always[NUMBERS] = {1, 3, DIMENSIONS, 320, 400};
 
 static uint32_t up(uint32_t bytes, uint32_t to)
 {
     return (bytes + to - 1) / to * to;
-}
-
-/* Where the next begins. */
-static uint32_t add(ebb_layout_t *s, uint32_t at, uint32_t entries, uint32_t entry_bytes, bool addresses,
-                    int by)
-{
-    s->array[s->array_count++] = (struct ebb_layout_array){at, entries, entry_bytes, addresses, (uint8_t)by};
-    return at + entries * entry_bytes;
 }
 
 static const char *behind(const char *name, const char *text)
@@ -58,25 +37,19 @@ static bool read_number(const char **at, uint32_t *out)
     return true;
 }
 
-/* ---- structures by a kernel's name ---- */
+/* ---- numbers in a kernel's name, behind that of the structure ---- */
 
 /* CatArrayBatchedCopy..I<type>jLi<dimensions>ELi<inputs>ELi<shapes>E.. */
-static bool make_cat(const char *name, ebb_layout_parameter_t p, ebb_layout_t *s)
+static bool read_cat(const char *at, uint32_t *number)
 {
-    uint32_t dimensions, inputs = 0, shapes = 0;
-    bool read = false;
-    for (const char *at = behind(name, "jLi"); at && !read; at = behind(at, "jLi")) {
+    for (at = behind(at, "jLi"); at; at = behind(at, "jLi")) {
+        uint32_t dimensions;
         const char *next = at - 2;
-        read = read_number(&next, &dimensions) && read_number(&next, &inputs) && read_number(&next, &shapes);
+        if (read_number(&next, &dimensions) && read_number(&next, &number[INPUTS]) &&
+            read_number(&next, &number[SHAPES]))
+            return true;
     }
-    if (p.offset_bytes != 8) /* the output is in front of it */
-        return false;
-    s->kind = EBB_CAT;
-    uint32_t at = add(s, p.offset_bytes, inputs, 8, true, FIRST);
-    for (unsigned i = 0; i < CAT_NUMBERS; i++)
-        at = add(s, at, inputs, 4, false, FIRST);
-    at = add(s, at, inputs, 1, false, FIRST);
-    return read && up(up(at, 4) + shapes * CAT_SHAPE_BYTES, 8) == s->end;
+    return false;
 }
 
 /* Of the type that begins there; 0: it is none of scalars. */
@@ -102,46 +75,19 @@ static uint32_t scalar_bytes(const char *mangled)
 }
 
 /* multi_tensor_apply_kernelI..<structure>I<scalar's type, or nothing>Li<lists>EE.. */
-static bool make_multi_tensor(const char *name, ebb_layout_parameter_t p, ebb_layout_t *s)
+static bool read_lists(const char *at, uint32_t *number)
 {
-    const char *scalars = behind(name, "28TensorListScalarListMetadataI"),
-               *fused = behind(name, "32FusedOptimizerTensorListMetadataI"),
-               *at = scalars ? strstr(scalars, "Li")
-                     : fused ? fused
-                             : behind(name, "18TensorListMetadataI");
-    const uint32_t scalar = scalars ? scalar_bytes(scalars) : 0;
-    uint32_t lists, next = p.offset_bytes;
-    if (!at || (scalars && !scalar) || !read_number(&at, &lists) || !lists || lists > MOST_DEPTH ||
-        strncmp(at, "EENS", 4)) /* a functor of PyTorch's own */
+    /* In a launch, by how many lists there are; with a list of scalars; and of complex doubles. */
+    static const uint8_t tensors[3][MOST_DEPTH] = {
+        {110, 64, 48, 36, 30}, {96, 64, 48, 36, 30}, {72, 60, 48, 36, 30}};
+    const uint32_t scalar = scalar_bytes(at);
+    if (!(at = strstr(at, "Li")) || !read_number(&at, &number[LISTS]) || !number[LISTS] ||
+        number[LISTS] > MOST_DEPTH || strncmp(at, "EENS", 4)) /* a functor of PyTorch's own */
         return false;
-    const uint32_t tensors = tensors_of[scalar == 16 ? 2 : scalars != NULL][lists - 1];
-    s->kind = EBB_MULTI_TENSOR;
-    for (uint32_t i = 0; i < lists; i++)
-        next = add(s, next, tensors, 8, true, FIRST);
-    next = add(s, next, tensors, 8, false, FIRST);
-    if (scalars)
-        next = add(s, next, tensors, scalar, false, FIRST);
-    if (fused)
-        next = add(s, next, tensors_of[1][lists - 1], 8, true, FIRST);
-    s->count_at = next;
-    next = add(s, next, BLOCKS, 1, false, SECOND);
-    next = add(s, next, BLOCKS, 4, false, SECOND);
-    return up(next + (scalars ? 0 : 4), 8) == s->end; /* without: the first tensor's number */
-}
-
-static bool make_addresses(const char *name, ebb_layout_parameter_t p, ebb_layout_t *s)
-{
-    (void)name;
-    (void)p;
-    s->kind = EBB_ADDRESSES;
-    return add(s, s->begin, CLEANUP_ADDRESSES, 8, true, FIRST) == s->end;
-}
-
-/* An OffsetCalculator of so many operands; its first member is the number of dimensions. */
-static uint32_t add_offsets(ebb_layout_t *s, uint32_t at, uint32_t operands)
-{
-    at = add(s, at + 4, DIMENSIONS, DIVIDER_BYTES, false, FIRST);
-    return add(s, at, DIMENSIONS, 4 * operands, false, FIRST);
+    number[SCALAR] = scalar;
+    number[TENSORS] = tensors[scalar == 16 ? 2 : scalar != 0][number[LISTS] - 1];
+    number[STEPS] = tensors[1][number[LISTS] - 1];
+    return true;
 }
 
 /* Of a type in a namespace that was named before ("NS0_"), and perhaps in one without a name: from its own name on. */
@@ -156,7 +102,7 @@ static const char *name_of(const char *type)
 }
 
 /* Of an elementwise kernel: one for each parameter of the functor, and the output. 0: not known. */
-static uint32_t operands_of(const char *name)
+static uint32_t operands_of(const char *kernel)
 {
     static const struct {
         const char *functor;
@@ -170,8 +116,8 @@ static uint32_t operands_of(const char *name)
                  {"22CUDAFunctorOnOther_addI", 2},
                  {"14CompareFunctorI", 3},
                  {"10AbsFunctorI", 2}};
-    const char *functor = behind(name, "22gpu_kernel_impl_nocastI"), *tail = strstr(name, "EUliE_EEvi");
-    functor = functor ? functor : behind(name, "15gpu_kernel_implI");
+    const char *functor = behind(kernel, "22gpu_kernel_impl_nocastI"), *tail = strstr(kernel, "EUliE_EEvi");
+    functor = functor ? functor : behind(kernel, "15gpu_kernel_implI");
     if (!functor || !tail)
         return 0;
     if (*functor != 'Z') {
@@ -191,30 +137,82 @@ static uint32_t operands_of(const char *name)
     return 0;
 }
 
-/* The first member of the lambda, with the operands' addresses behind it, and a functor. */
-static bool make_lambda(const char *name, ebb_layout_parameter_t p, ebb_layout_t *s)
+static bool read_operands(const char *at, uint32_t *number)
 {
-    const uint32_t operands = operands_of(name),
-                   needs = up(OFFSETS_BYTES + operands * STRIDES_BYTES, 8) + 8 * operands;
-    if (!operands || operands > MOST_OPERANDS || p.size_bytes <= needs)
-        return false;
-    s->kind = EBB_LAMBDA;
-    s->end = s->begin + needs;
-    s->count_at = s->begin;
-    add(s, up(add_offsets(s, s->begin, operands), 8), operands, 8, true, ALL);
-    return true;
+    number[OPERANDS] = operands_of(at);
+    return number[OPERANDS] <= MOST_OPERANDS;
 }
 
-/* Kernels by a part of their names, and which of their parameters the structure is. */
-static const struct {
-    const char *kernel;
+/* ---- structures ---- */
+
+/* By parts of a kernel's name, of which the second is the structure's; of its parameters any from the first to the last; and its arrays,
+ * one behind the other: `times` arrays of `entries`, each of so many bytes times a number. */
+static const struct structure {
+    const char *kernel, *name;
     uint32_t first, last;
-    bool (*make)(const char *name, ebb_layout_parameter_t p, ebb_layout_t *s);
-} known[] = {{"CatArrayBatchedCopy", 1, 1, make_cat},
-             {"25multi_tensor_apply_kernelI", 0, 0, make_multi_tensor},
-             {"14lpnorm_cleanupI", 0, UINT32_MAX, make_addresses},
-             {"13lpmax_cleanupI", 0, UINT32_MAX, make_addresses},
-             {"18elementwise_kernelI", 1, 1, make_lambda}};
+    bool (*read)(const char *at, uint32_t *number); /* NULL: it has none in its name */
+    bool beginning;                                 /* of the parameter: there is more behind it */
+    bool output_in_front;                           /* and behind it there are numbers only */
+    struct row {
+        uint8_t times, entries, bytes, unit;
+        uint8_t meant, align;
+        bool addresses, counts; /* counts: by what it holds the structure says how much of others is meant */
+    } row[MOST_ROWS];
+} known[] = {
+    {"CatArrayBatchedCopy", "CatArrayBatchedCopy", 1, 1, read_cat, .output_in_front = true,
+     .row = {{ONE, INPUTS, 8, ONE, EBB_MEANT_HEIGHT, .addresses = true},
+             {THREE, INPUTS, 4, ONE, EBB_MEANT_HEIGHT},
+             {ONE, INPUTS, 1, ONE, EBB_MEANT_HEIGHT},
+             {ONE, SHAPES, 32, ONE, EBB_MEANT_ALL, .align = 4}}}, /* sizes and strides of four dimensions */
+    {"25multi_tensor_apply_kernelI", "28TensorListScalarListMetadataI", 0, 0, read_lists,
+     .row = {{LISTS, TENSORS, 8, ONE, EBB_MEANT_NAMED, .addresses = true},
+             {ONE, TENSORS, 8, ONE, EBB_MEANT_NAMED},
+             {ONE, TENSORS, 1, SCALAR, EBB_MEANT_NAMED},
+             {ONE, BLOCKS, 1, ONE, EBB_MEANT_WIDTH, .counts = true},
+             {ONE, BLOCKS, 4, ONE, EBB_MEANT_WIDTH}}},
+    {"25multi_tensor_apply_kernelI", "32FusedOptimizerTensorListMetadataI", 0, 0, read_lists,
+     .row = {{LISTS, TENSORS, 8, ONE, EBB_MEANT_NAMED, .addresses = true},
+             {ONE, TENSORS, 8, ONE, EBB_MEANT_NAMED},
+             {ONE, STEPS, 8, ONE, EBB_MEANT_NAMED, .addresses = true},
+             {ONE, BLOCKS, 1, ONE, EBB_MEANT_WIDTH, .counts = true},
+             {ONE, BLOCKS, 4, ONE, EBB_MEANT_WIDTH},
+             {ONE, ONE, 4, ONE, EBB_MEANT_ALL}}}, /* the first tensor's number */
+    {"25multi_tensor_apply_kernelI", "18TensorListMetadataI", 0, 0, read_lists,
+     .row = {{LISTS, TENSORS, 8, ONE, EBB_MEANT_NAMED, .addresses = true},
+             {ONE, TENSORS, 8, ONE, EBB_MEANT_NAMED},
+             {ONE, BLOCKS, 1, ONE, EBB_MEANT_WIDTH, .counts = true},
+             {ONE, BLOCKS, 4, ONE, EBB_MEANT_WIDTH},
+             {ONE, ONE, 4, ONE, EBB_MEANT_ALL}}},
+    {"_cleanupI", "19TensorListAddresses", 0, UINT32_MAX, NULL,
+     .row = {{ONE, ADDRESSES, 8, ONE, EBB_MEANT_WIDTH, .addresses = true}}},
+    {"18elementwise_kernelI", "18elementwise_kernelI", 1, 1, read_operands, .beginning = true,
+     .row = {/* of a lambda; a functor is behind it */
+             {ONE, ONE, 4, ONE, EBB_MEANT_ALL, .counts = true},
+             {ONE, MOST_DIMENSIONS, DIVIDER_BYTES, ONE, EBB_MEANT_DIVIDED},
+             {ONE, MOST_DIMENSIONS, 4, OPERANDS, EBB_MEANT_DIVIDED}, /* strides */
+             {ONE, OPERANDS, 8, ONE, EBB_MEANT_ALL, .align = 8, .addresses = true}}}};
+
+/* False: a number is missing, or the parameter has another size. */
+static bool lay_out(const struct structure *k, ebb_layout_parameter_t p, const uint32_t *number,
+                    ebb_layout_t *s)
+{
+    uint32_t at = p.offset_bytes;
+    *s = (ebb_layout_t){.begin = at, .output_in_front = k->output_in_front};
+    for (const struct row *r = k->row; r < k->row + MOST_ROWS && r->bytes; r++) {
+        const uint32_t entries = number[r->entries], bytes = r->bytes * number[r->unit];
+        if (!entries || !bytes)
+            return false;
+        at = up(at, r->align ? r->align : 1);
+        s->count_at = r->counts ? at : s->count_at;
+        for (uint32_t n = number[r->times]; n > 0; n--, at += entries * bytes)
+            s->array[s->array_count++] =
+                (struct ebb_layout_array){at, entries, bytes, r->addresses, r->meant};
+    }
+    s->end = up(at, 8);
+    return (k->beginning ? s->end < p.offset_bytes + p.size_bytes
+                         : s->end == p.offset_bytes + p.size_bytes) &&
+           (!k->output_in_front || p.offset_bytes == 8);
+}
 
 void ebb_layout_make(const char *name, const ebb_layout_parameter_t *parameter, uint32_t count,
                      ebb_layout_t *out)
@@ -222,15 +220,16 @@ void ebb_layout_make(const char *name, const ebb_layout_parameter_t *parameter, 
     out->array_count = 0;
     if (!strstr(name, "2at6native"))
         return;
-    for (size_t k = 0; k < sizeof known / sizeof *known; k++)
-        for (uint32_t i = known[k].first; strstr(name, known[k].kernel) && i < count && i <= known[k].last;
-             i++) {
-            const ebb_layout_parameter_t p = parameter[i];
-            *out = (ebb_layout_t){.begin = p.offset_bytes, .end = p.offset_bytes + p.size_bytes};
-            if (known[k].make(name, p, out))
+    for (const struct structure *k = known; k < known + sizeof known / sizeof *known; k++) {
+        uint32_t number[NUMBERS];
+        memcpy(number, always, sizeof number);
+        const char *at = strstr(name, k->kernel) ? behind(name, k->name) : NULL;
+        const bool read = at && (!k->read || k->read(at, number));
+        for (uint32_t i = k->first; read && i < count && i <= k->last; i++)
+            if (lay_out(k, parameter[i], number, out))
                 return;
-            out->array_count = 0;
-        }
+    }
+    out->array_count = 0;
 }
 
 /* ---- what a launch says ---- */
@@ -264,26 +263,28 @@ static bool read_dimensions(const unsigned char *block, uint32_t at, uint32_t *o
     return *out <= DIMENSIONS;
 }
 
-/* The structure's counts. False: what is there does not agree. */
-static bool count(const ebb_layout_t *s, const unsigned char *block, const unsigned grid[3],
-                  uint32_t meant[COUNTS])
+/* How many entries are meant. False: what is there does not agree. */
+static bool count(const ebb_layout_t *s, enum ebb_meant meant, const unsigned char *block,
+                  const unsigned grid[3], uint32_t *out)
 {
-    const bool row = grid[1] == 1 && grid[2] == 1;
-    switch (s->kind) {
-    case EBB_CAT:
-        meant[FIRST] = grid[1];
+    switch (meant) {
+    case EBB_MEANT_ALL:
+        return true;
+    case EBB_MEANT_WIDTH:
+        *out = grid[0];
+        return grid[1] == 1 && grid[2] == 1;
+    case EBB_MEANT_HEIGHT:
+        *out = grid[1];
         return grid[2] == 1;
-    case EBB_MULTI_TENSOR:
-        meant[SECOND] = grid[0];
-        for (uint32_t i = 0; i < grid[0] && i < BLOCKS; i++)
-            if (block[s->count_at + i] >= meant[FIRST])
-                meant[FIRST] = block[s->count_at + i] + 1u;
-        return row;
-    case EBB_ADDRESSES:
-        meant[FIRST] = grid[0];
-        return row;
-    case EBB_LAMBDA: /* without dimensions nothing says that the lambda has them first */
-        return read_dimensions(block, s->count_at, &meant[FIRST]) && meant[FIRST];
+    case EBB_MEANT_NAMED:
+        for (uint32_t i = 0; i < grid[0] && i < always[BLOCKS]; i++)
+            if (block[s->count_at + i] >= *out)
+                *out = block[s->count_at + i] + 1u;
+        return true;
+    case EBB_MEANT_DIVIDED: /* without dimensions nothing says that the lambda has them first */
+        return read_dimensions(block, s->count_at, out) && *out;
+    case EBB_MEANT_KINDS:
+        break;
     }
     return false;
 }
@@ -298,17 +299,15 @@ static void set(uint8_t *role, uint32_t begin, uint32_t end, ebb_role_t to)
 static bool add_roles(const ebb_layout_t *s, const unsigned char *block, const unsigned grid[3],
                       uint8_t *role)
 {
-    uint32_t meant[COUNTS] = {0};
-    if (!count(s, block, grid, meant))
-        return false;
-    for (uint32_t i = 0; i < s->array_count; i++)
-        if (meant[s->array[i].by] > s->array[i].entries)
+    uint32_t meant[EBB_MEANT_KINDS] = {0};
+    for (const struct ebb_layout_array *a = s->array; a < s->array + s->array_count; a++)
+        if ((!meant[a->meant] && !count(s, a->meant, block, grid, &meant[a->meant])) ||
+            meant[a->meant] > a->entries)
             return false;
     set(role, s->begin / 8, s->end / 8,
         EBB_ROLE_NUMBER); /* a word that begins in front of it is no address either */
-    for (uint32_t i = 0; i < s->array_count; i++) {
-        const struct ebb_layout_array *a = &s->array[i];
-        const uint32_t entries = a->by == ALL ? a->entries : meant[a->by],
+    for (const struct ebb_layout_array *a = s->array; a < s->array + s->array_count; a++) {
+        const uint32_t entries = a->meant == EBB_MEANT_ALL ? a->entries : meant[a->meant],
                        used = a->at + entries * a->entry_bytes, end = a->at + a->entries * a->entry_bytes;
         if (a->addresses)
             set(role, a->at / 8, used / 8, EBB_ROLE_OPERAND);
@@ -321,6 +320,6 @@ void ebb_layout_roles(const ebb_layout_t *s, const unsigned char *block, size_t 
                       uint8_t *role)
 {
     memset(role, EBB_ROLE_UNKNOWN, bytes / 8);
-    if (s->array_count && s->end <= bytes && add_roles(s, block, grid, role) && s->kind == EBB_CAT)
-        set(role, s->end / 8, (uint32_t)(bytes / 8), EBB_ROLE_NUMBER); /* the output is in front of it */
+    if (s->array_count && s->end <= bytes && add_roles(s, block, grid, role) && s->output_in_front)
+        set(role, s->end / 8, (uint32_t)(bytes / 8), EBB_ROLE_NUMBER);
 }

@@ -162,18 +162,26 @@ typedef struct ebb_layout_parameter {
     uint32_t offset_bytes, size_bytes;
 } ebb_layout_parameter_t;
 
+/* How many entries of an array are meant. */
+enum ebb_meant {
+    EBB_MEANT_ALL,
+    EBB_MEANT_WIDTH,   /* as many as the grid is wide, */
+    EBB_MEANT_HEIGHT,  /* or high */
+    EBB_MEANT_NAMED,   /* tensors: as many as the blocks name, each by a byte */
+    EBB_MEANT_DIVIDED, /* dimensions: a number with as many dividers behind it */
+    EBB_MEANT_KINDS
+};
+
 /* Of which arrays the structure consists that a kernel has for a parameter; all in bytes from the beginning of the arguments. */
 typedef struct ebb_layout {
-    enum { EBB_CAT, EBB_MULTI_TENSOR, EBB_ADDRESSES, EBB_LAMBDA } kind;
     uint32_t begin, end;
-    uint32_t
-        count_at; /* what says how much is meant: for each block the number of its tensor, a byte; or the dimensions */
+    uint32_t count_at;    /* what says how many are meant, if the structure does */
     uint32_t array_count; /* 0: nothing is known */
+    bool output_in_front; /* and what is behind it are numbers */
     struct ebb_layout_array {
         uint32_t at, entries, entry_bytes;
         bool addresses;
-        uint8_t
-            by; /* 0: all entries are meant; else as many as the first or second count says */
+        enum ebb_meant meant;
     } array[EBB_LAYOUT_ARRAYS];
 } ebb_layout_t;
 
