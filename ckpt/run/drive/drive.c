@@ -595,7 +595,7 @@ void ebb_drive_after(ebb_device_t *dev, const ebb_operation_t *op, bool issued)
     }
     ebb_driven(dev->ebb)->strays = 0;
     note_writes(dev->ebb);
-    size_t bytes = ebb_usage(dev).created_bytes;
+    const size_t bytes = ebb_chunks_created(dev) * EBB_CHUNK_BYTES;
     if (bytes > ebb_driven(dev->ebb)->counts.peak_bytes)
         ebb_driven(dev->ebb)->counts.peak_bytes = bytes;
     if (++ebb_driven(dev->ebb)->cursor == ebb_driven(dev->ebb)->trace->operation_count)

@@ -212,7 +212,7 @@ typedef bool (*wanted_fn)(const void *context, size_t from, size_t to, bool exac
 /* Takes the newest operation. The period of a step, or 0. */
 size_t search_take(search_t *s, past_t *p, wanted_fn wanted, const void *context);
 
-/* ---- following (step_follow.c, step_hypothesis.c, step_stretch.c) ---- */
+/* ---- following (step_follow.c, step_stretch.c) ---- */
 
 typedef struct follow follow_t;
 follow_t *follow_new(uint64_t *serials);
@@ -300,9 +300,9 @@ static inline view_t view_of_variant(const variant_t *k)
     return (view_t){k->signature, SIZE_MAX, k->info.operations};
 }
 
-/* ---- following what is known (step_follow.c, step_hypothesis.c, step_stretch.c) ---- */
+/* ---- following what is known (step_follow.c, step_stretch.c) ---- */
 
-/* What following consists of, for step_follow.c, step_hypothesis.c and step_stretch.c only. */
+/* What following consists of, for step_follow.c and step_stretch.c only. */
 
 enum {
     HYPOTHESES = 16,
@@ -360,18 +360,6 @@ static inline variant_t *variant_at(follow_t *f, int number)
 {
     return &f->variants.variant[number];
 }
-
-/* ---- step_hypothesis.c ---- */
-
-/* A step begins at the boundary, of any variant. */
-void hypotheses_begin(follow_t *f, size_t boundary);
-/* Where the triple at `position` stands at the beginning of a signature, one may have begun. */
-void hypotheses_begin_in_between(follow_t *f, const past_t *p, size_t position);
-/* Takes the operation at `position`. False: it does not fit any more. */
-bool hypothesis_advance(follow_t *f, hypothesis_t *h, const past_t *p, size_t position);
-void hypothesis_drop(follow_t *f, unsigned index);
-/* Not too much of it has another geometry. */
-bool hypothesis_is_plausible(const hypothesis_t *h);
 
 /* ---- step_stretch.c ---- */
 
