@@ -183,7 +183,7 @@ static bool act_at_boundary(ebb_device_t *dev)
         ebb_run_leave(dev, "it was left in the last step");
     else if (runner->driving && runner->driving != next)
         ebb_run_turn_to(dev, next);
-    else if (runner->driving && ebb_usage(dev).created_bytes > ebb_chunks_limit(dev) * EBB_CHUNK_BYTES)
+    else if (runner->driving && ebb_chunks_created(dev) > ebb_chunks_limit(dev))
         ebb_run_leave(dev, "what is not ebb's has grown beyond its reserve");
     else if (runner->driving)
         ebb_variant_revise_pace(dev, runner->driving);

@@ -414,7 +414,7 @@ static ebb_buffer_t *serve_birth(ebb_t *ebb, const ebb_request_t *q)
     for (uint32_t id = drive->next_birth;
          !b && id < drive->trace->buffer_count && drive->trace->buffer[id].born == drive->cursor;
          id = ebb_first_birth(ebb, id + 1))
-        if (!ebb_site_of(ebb, id)->buffer && ebb_is_of_size(&drive->trace->buffer[id], q->bytes) &&
+        if (!ebb_site_of(ebb, id)->buffer && ebb_place_has_room(&drive->trace->buffer[id], q->bytes) &&
             (!q->stream || ebb_drive_stream_number(ebb, q->stream) < drive->streams))
             b = place(ebb, id, q);
     return b;
@@ -595,7 +595,7 @@ void ebb_drive_after(ebb_device_t *dev, const ebb_operation_t *op, bool issued)
     }
     ebb_driven(dev->ebb)->strays = 0;
     note_writes(dev->ebb);
-    size_t bytes = ebb_usage(dev).created_bytes;
+    const size_t bytes = ebb_chunks_created(dev) * EBB_CHUNK_BYTES;
     if (bytes > ebb_driven(dev->ebb)->counts.peak_bytes)
         ebb_driven(dev->ebb)->counts.peak_bytes = bytes;
     if (++ebb_driven(dev->ebb)->cursor == ebb_driven(dev->ebb)->trace->operation_count)

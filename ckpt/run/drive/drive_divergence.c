@@ -56,7 +56,7 @@ static bool could_go_on(ebb_t *ebb, const drive_t *d, const ebb_request_t *q, co
     for (uint32_t i = 0; i < t->buffer_count; i++) {
         if (t->buffer[i].born < at || (op && t->buffer[i].born == at))
             return false;
-        suits |= q && t->buffer[i].born == at && ebb_is_of_size(&t->buffer[i], q->bytes);
+        suits |= q && t->buffer[i].born == at && ebb_place_has_room(&t->buffer[i], q->bytes);
     }
     for (uint32_t i = 0; i < at; i++)
         if (!is_same(ebb_driven(ebb), d, i))
@@ -145,7 +145,7 @@ bool ebb_drive_skip(ebb_device_t *dev, const ebb_request_t *q, const ebb_operati
                                                         ebb_driven(dev->ebb)->trace->buffer[i].born <= at;
          i = ebb_first_birth(dev->ebb, i + 1))
         if (ebb_driven(dev->ebb)->trace->buffer[i].born > ebb_driven(dev->ebb)->cursor &&
-            ebb_is_of_size(&ebb_driven(dev->ebb)->trace->buffer[i], q->bytes))
+            ebb_place_has_room(&ebb_driven(dev->ebb)->trace->buffer[i], q->bytes))
             return leave_out(dev, ebb_driven(dev->ebb)->trace->buffer[i].born);
     return q || ebb_record_difference(ebb_driven(dev->ebb)->learned, at, op) ? true : leave_out(dev, at);
 }

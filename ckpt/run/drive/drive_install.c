@@ -23,8 +23,7 @@ ebb_buffer_t *ebb_recorded_buffer(ebb_device_t *dev, const ebb_recording_t *lear
     const ebb_trace_buffer_t *t = &learned->trace->buffer[id];
     if (ebb_trace_rotates(learned->trace, id)) {
         ebb_buffer_t *b = present ? present[id] : NULL;
-        const bool fits = b && (ebb_is_large(t) ? b->bytes == t->bytes : b->bytes <= t->bytes);
-        return fits ? b : NULL;
+        return b && ebb_place_has_room(t, b->bytes) ? b : NULL;
     }
     ebb_buffer_t *b = ebb_buffer_at(dev->ebb, learned->address[id]);
     return b && b->generation == learned->generation[id] ? b : NULL;

@@ -260,8 +260,8 @@ static inline bool ebb_is_between_steps(ebb_t *ebb)
     return drive->cursor == drive->trace->operation_count;
 }
 
-/* A small buffer's place has room for the largest that was seen. */
-static inline bool ebb_is_of_size(const ebb_trace_buffer_t *t, size_t bytes)
+/* A small buffer's place has room for the largest that the tracker has seen (ebb_match_note_next), and so for all smaller ones. */
+static inline bool ebb_place_has_room(const ebb_trace_buffer_t *t, size_t bytes)
 {
     return ebb_is_large(t) ? bytes == t->bytes : bytes <= t->bytes;
 }

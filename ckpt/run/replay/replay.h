@@ -122,7 +122,7 @@ bool ebb_recipe_agrees(ebb_buffer_t *buffer);
  * Such a recipe may be longer than those of replay.h: what its operations read may have been freed since, or overwritten.
  * That is made as well, by the operations that made it, in memory of ebb's own, for as long as they need it. So a recipe is
  * the list, in order, of all operations of this step that are needed to get from what is there to the content. That there
- * is one for everything, at every point, the plan's checker has proven (ckpt/checker/recovery.c), as long as all operations keep
+ * is one for everything, at every point, the plan's checker has proven (ckpt/checker/contents.c), as long as all operations keep
  * their proofs.
  *
  * Memory. The checker has also proven that everything alive fits into device and host together. Making a content later needs

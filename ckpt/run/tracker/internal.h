@@ -24,6 +24,13 @@ const char *ebb_mangled_lambda_end(const char *signature, uint32_t *parameters);
 
 /* ---- following a recorded step (match.c, numbers.c) ---- */
 
+/* Wider than REACH, by which the finder compares hashes alone, because words and buffers are compared as well; and more patient than a
+ * plan (drive_unplanned.c), for which all streams wait at each extra one: what is lost here is advice, until the next boundary. */
+enum {
+    EBB_MATCH_LOOK = 64,   /* operations of the recording that are looked at when some were left out */
+    EBB_MATCH_STRAYS = 256 /* extra ones in a row; after more nothing is known until the next boundary */
+};
+
 /* A buffer of the program that was allocated in this step, or touched before it was known. */
 typedef struct arrival {
     uint64_t generation;
@@ -66,7 +73,10 @@ static inline ebb_trace_t *trace_of(const match_t *m)
     return m->seen.learned->trace;
 }
 
-/* numbers.c: whether the buffer may be the one of this number; it is; it has none any more. */
+/* numbers.c: as good as the recorded size: the same, or that of a small buffer with as many tiles, so that all that was learned by tiles holds. It
+ * may be larger: so the trace learns the most. A plan's place cannot (ebb_place_has_room). */
+bool ebb_number_is_of_size(const match_t *m, size_t bytes, uint32_t id);
+/* Whether the buffer may be the one of this number; it is; it has none any more. */
 bool ebb_number_can_bind(const match_t *m, const ebb_buffer_t *b, uint32_t id);
 void ebb_number_bind(match_t *m, ebb_buffer_t *b, uint32_t id);
 void ebb_number_take(match_t *m, uint32_t id);
@@ -202,7 +212,7 @@ typedef bool (*wanted_fn)(const void *context, size_t from, size_t to, bool exac
 /* Takes the newest operation. The period of a step, or 0. */
 size_t search_take(search_t *s, past_t *p, wanted_fn wanted, const void *context);
 
-/* ---- following (step_follow.c, step_hypothesis.c, step_stretch.c) ---- */
+/* ---- following (step_follow.c, step_stretch.c) ---- */
 
 typedef struct follow follow_t;
 follow_t *follow_new(uint64_t *serials);
@@ -290,9 +300,9 @@ static inline view_t view_of_variant(const variant_t *k)
     return (view_t){k->signature, SIZE_MAX, k->info.operations};
 }
 
-/* ---- following what is known (step_follow.c, step_hypothesis.c, step_stretch.c) ---- */
+/* ---- following what is known (step_follow.c, step_stretch.c) ---- */
 
-/* What following consists of, for step_follow.c, step_hypothesis.c and step_stretch.c only. */
+/* What following consists of, for step_follow.c and step_stretch.c only. */
 
 enum {
     HYPOTHESES = 16,
@@ -350,18 +360,6 @@ static inline variant_t *variant_at(follow_t *f, int number)
 {
     return &f->variants.variant[number];
 }
-
-/* ---- step_hypothesis.c ---- */
-
-/* A step begins at the boundary, of any variant. */
-void hypotheses_begin(follow_t *f, size_t boundary);
-/* Where the triple at `position` stands at the beginning of a signature, one may have begun. */
-void hypotheses_begin_in_between(follow_t *f, const past_t *p, size_t position);
-/* Takes the operation at `position`. False: it does not fit any more. */
-bool hypothesis_advance(follow_t *f, hypothesis_t *h, const past_t *p, size_t position);
-void hypothesis_drop(follow_t *f, unsigned index);
-/* Not too much of it has another geometry. */
-bool hypothesis_is_plausible(const hypothesis_t *h);
 
 /* ---- step_stretch.c ---- */
 

@@ -6,36 +6,22 @@
 #include "ckpt/run/tracker/internal.h"
 
 enum {
-    CAT_NUMBERS = 3,
-    CAT_SHAPE_BYTES = 32, /* sizes and strides of four dimensions */
-    BLOCKS = 320,
-    CLEANUP_ADDRESSES = 400,
     MOST_DEPTH = 5,
     DIMENSIONS = 25,
     DIVIDER_BYTES = 12,
-    OFFSETS_BYTES = 4 + DIMENSIONS * DIVIDER_BYTES, /* the strides of each operand follow */
-    STRIDES_BYTES = DIMENSIONS * 4,
-    MOST_OPERANDS = 8
+    MOST_OPERANDS = 8,
+    MOST_ROWS = 12,
+    MOST_PLACES = 4
 };
 
-/* Which of a structure's counts says how many entries of an array are meant. */
-enum { ALL, FIRST, SECOND, THIRD, COUNTS };
-
-/* Tensors in a launch, by how many lists there are; with a list of scalars; and of complex doubles. */
-static const uint32_t tensors_of[3][MOST_DEPTH] = {
-    {110, 64, 48, 36, 30}, {96, 64, 48, 36, 30}, {72, 60, 48, 36, 30}};
+/* Numbers that structures are made by: always the same, or as a kernel's name or the parameter's size has them; 0: neither has. */
+enum { ONE, TWO, THREE, MOST_DIMENSIONS, BLOCKS, ADDRESSES };
+enum { INPUTS = ADDRESSES + 1, SHAPES, LISTS, TENSORS, STEPS, SCALAR, OPERANDS, INDEX, NUMBERS };
+static const uint32_t always[NUMBERS] = {1, 2, 3, DIMENSIONS, 320, 400};
 
 static uint32_t up(uint32_t bytes, uint32_t to)
 {
     return (bytes + to - 1) / to * to;
-}
-
-/* Where the next begins. */
-static uint32_t add(ebb_layout_structure_t *s, uint32_t at, uint32_t entries, uint32_t entry_bytes,
-                    bool addresses, int by)
-{
-    s->array[s->array_count++] = (struct ebb_layout_array){at, entries, entry_bytes, addresses, (uint8_t)by};
-    return at + entries * entry_bytes;
 }
 
 static const char *behind(const char *name, const char *text)
@@ -58,26 +44,20 @@ static bool read_number(const char **at, uint32_t *out)
     return true;
 }
 
-/* ---- structures by a kernel's name ---- */
+/* ---- numbers in a kernel's name, behind that of the structure, or that follow from the parameter's size ---- */
 
 /* CatArrayBatchedCopy..I<type>jLi<dimensions>ELi<inputs>ELi<shapes>E.. */
-static bool make_cat(const char *name, ebb_layout_parameter_t p, uint32_t place, ebb_layout_structure_t *s)
+static bool read_cat(const char *at, uint32_t bytes, uint32_t *number)
 {
-    (void)place;
-    if (p.offset_bytes != 8) /* the output is in front of it */
-        return false;
-    uint32_t dimensions, inputs = 0, shapes = 0;
-    bool read = false;
-    for (const char *at = behind(name, "jLi"); at && !read; at = behind(at, "jLi")) {
+    (void)bytes;
+    for (at = behind(at, "jLi"); at; at = behind(at, "jLi")) {
+        uint32_t dimensions;
         const char *next = at - 2;
-        read = read_number(&next, &dimensions) && read_number(&next, &inputs) && read_number(&next, &shapes);
+        if (read_number(&next, &dimensions) && read_number(&next, &number[INPUTS]) &&
+            read_number(&next, &number[SHAPES]))
+            return true;
     }
-    s->kind = EBB_CAT;
-    uint32_t at = add(s, p.offset_bytes, inputs, 8, true, FIRST);
-    for (unsigned i = 0; i < CAT_NUMBERS; i++)
-        at = add(s, at, inputs, 4, false, FIRST);
-    at = add(s, at, inputs, 1, false, FIRST);
-    return read && up(up(at, 4) + shapes * CAT_SHAPE_BYTES, 8) == s->end;
+    return false;
 }
 
 /* Of the type that begins there; 0: it is none of scalars. */
@@ -103,68 +83,19 @@ static uint32_t scalar_bytes(const char *mangled)
 }
 
 /* multi_tensor_apply_kernelI..<structure>I<scalar's type, or nothing>Li<lists>EE.. */
-static bool make_multi_tensor(const char *name, ebb_layout_parameter_t p, uint32_t place,
-                              ebb_layout_structure_t *s)
+static bool read_lists(const char *at, uint32_t bytes, uint32_t *number)
 {
-    (void)place;
-    const char *scalars = behind(name, "28TensorListScalarListMetadataI"),
-               *fused = behind(name, "32FusedOptimizerTensorListMetadataI"),
-               *at = scalars ? strstr(scalars, "Li")
-                     : fused ? fused
-                             : behind(name, "18TensorListMetadataI");
-    const uint32_t scalar = scalars ? scalar_bytes(scalars) : 0;
-    uint32_t lists, next = p.offset_bytes;
-    if (!at || (scalars && !scalar) || !read_number(&at, &lists) || !lists || lists > MOST_DEPTH ||
-        strncmp(at, "EENS", 4)) /* a functor of PyTorch's own */
+    (void)bytes;
+    /* In a launch, by how many lists there are; with a list of scalars; and of complex doubles. */
+    static const uint8_t tensors[3][MOST_DEPTH] = {
+        {110, 64, 48, 36, 30}, {96, 64, 48, 36, 30}, {72, 60, 48, 36, 30}};
+    const uint32_t scalar = scalar_bytes(at);
+    if (!(at = strstr(at, "Li")) || !read_number(&at, &number[LISTS]) || !number[LISTS] ||
+        number[LISTS] > MOST_DEPTH || strncmp(at, "EENS", 4)) /* a functor of PyTorch's own */
         return false;
-    const uint32_t tensors = tensors_of[scalar == 16 ? 2 : scalars != NULL][lists - 1];
-    s->kind = EBB_MULTI_TENSOR;
-    for (uint32_t i = 0; i < lists; i++)
-        next = add(s, next, tensors, 8, true, FIRST);
-    next = add(s, next, tensors, 8, false, FIRST);
-    if (scalars)
-        next = add(s, next, tensors, scalar, false, FIRST);
-    if (fused)
-        next = add(s, next, tensors_of[1][lists - 1], 8, true, FIRST);
-    s->count_at = next;
-    next = add(s, next, BLOCKS, 1, false, SECOND);
-    next = add(s, next, BLOCKS, 4, false, SECOND);
-    return up(next + (scalars ? 0 : 4), 8) == s->end; /* without: the first tensor's number */
-}
-
-static bool make_addresses(const char *name, ebb_layout_parameter_t p, uint32_t place,
-                           ebb_layout_structure_t *s)
-{
-    (void)name;
-    (void)p;
-    (void)place;
-    s->kind = EBB_ADDRESSES;
-    return add(s, s->begin, CLEANUP_ADDRESSES, 8, true, FIRST) == s->end;
-}
-
-/* An OffsetCalculator of so many operands; its first member is the number of dimensions. */
-static uint32_t add_offsets(ebb_layout_structure_t *s, uint32_t at, uint32_t operands, int by)
-{
-    at = add(s, at + 4, DIMENSIONS, DIVIDER_BYTES, false, by);
-    return add(s, at, DIMENSIONS, 4 * operands, false, by);
-}
-
-/* By itself, of as many operands as the name says of one and the size of this one. */
-static bool make_offsets(const char *name, ebb_layout_parameter_t p, uint32_t place,
-                         ebb_layout_structure_t *s)
-{
-    (void)place;
-    char of[32];
-    const uint32_t operands = (p.size_bytes - OFFSETS_BYTES) / STRIDES_BYTES;
-    if (p.size_bytes <= OFFSETS_BYTES || p.size_bytes != OFFSETS_BYTES + operands * STRIDES_BYTES ||
-        operands > MOST_OPERANDS)
-        return false;
-    snprintf(of, sizeof of, "ILi%uEjLb", operands);
-    if (!strstr(name, of))
-        return false;
-    s->kind = EBB_OFFSETS;
-    s->count_at = s->begin;
-    add_offsets(s, s->begin, operands, FIRST);
+    number[SCALAR] = scalar;
+    number[TENSORS] = tensors[scalar == 16 ? 2 : scalar != 0][number[LISTS] - 1];
+    number[STEPS] = tensors[1][number[LISTS] - 1];
     return true;
 }
 
@@ -180,7 +111,7 @@ static const char *name_of(const char *type)
 }
 
 /* Of an elementwise kernel: one for each parameter of the functor, and the output. 0: not known. */
-static uint32_t operands_of(const char *name)
+static uint32_t operands_of(const char *kernel)
 {
     static const struct {
         const char *functor;
@@ -194,8 +125,8 @@ static uint32_t operands_of(const char *name)
                  {"22CUDAFunctorOnOther_addI", 2},
                  {"14CompareFunctorI", 3},
                  {"10AbsFunctorI", 2}};
-    const char *functor = behind(name, "22gpu_kernel_impl_nocastI"), *tail = strstr(name, "EUliE_EEvi");
-    functor = functor ? functor : behind(name, "15gpu_kernel_implI");
+    const char *functor = behind(kernel, "22gpu_kernel_impl_nocastI"), *tail = strstr(kernel, "EUliE_EEvi");
+    functor = functor ? functor : behind(kernel, "15gpu_kernel_implI");
     if (!functor || !tail)
         return 0;
     if (*functor != 'Z') {
@@ -215,76 +146,142 @@ static uint32_t operands_of(const char *name)
     return 0;
 }
 
-/* The first member of the lambda, with the operands' addresses behind it, and a functor. */
-static bool make_lambda(const char *name, ebb_layout_parameter_t p, uint32_t place, ebb_layout_structure_t *s)
+static bool read_operands(const char *at, uint32_t bytes, uint32_t *number)
 {
-    (void)place;
-    if (!strstr(name, "gpu_kernel_impl"))
-        return false;
-    const uint32_t operands = operands_of(name),
-                   needs = up(OFFSETS_BYTES + operands * STRIDES_BYTES, 8) + 8 * operands;
-    if (!operands || operands > MOST_OPERANDS || p.size_bytes <= needs)
-        return false;
-    s->kind = EBB_LAMBDA;
-    s->end = s->begin + needs;
-    s->count_at = s->begin;
-    add(s, up(add_offsets(s, s->begin, operands, FIRST), 8), operands, 8, true, ALL);
-    return true;
+    (void)bytes;
+    number[OPERANDS] = operands_of(at);
+    return number[OPERANDS] <= MOST_OPERANDS;
 }
 
-/* What is in front of it in a ReduceOp varies, and with its alignment what is behind, and between: a launch's contents say which it is. */
-static bool make_reduction(const char *name, ebb_layout_parameter_t p, uint32_t place,
-                           ebb_layout_structure_t *s)
+/* Of several calculators in one name this one is of as many operands as its size says. */
+static bool read_calculator(const char *at, uint32_t bytes, uint32_t *number)
 {
-    const uint32_t behind = place / 2 * 8, between = place % 2 * 4;
-    (void)name;
-    enum {
-        ADDRESSES = 6,
-        NUMBERS_BYTES = 16,
-        BYTES = 2 * OFFSETS_BYTES + 3 * STRIDES_BYTES + 8 * ADDRESSES + NUMBERS_BYTES
-    };
-    if (p.size_bytes < BYTES + behind + between)
-        return false;
-    s->kind = EBB_REDUCTION;
-    s->end -= behind;
-    s->count_at = s->begin = s->end - BYTES - between;
-    const uint32_t next = add_offsets(s, add_offsets(s, s->begin, 1, FIRST), 2, SECOND) + between;
-    add(s, next, 2, 8, true, ALL);        /* what is reduced, and to where */
-    add(s, next + 16, 1, 8, true, THIRD); /* a second output */
-    add(s, next + 24, 3, 8, true, ALL);   /* buffers and counters between blocks */
-    return true;
+    enum { CALCULATOR_BYTES = 4 + DIMENSIONS * DIVIDER_BYTES, OPERAND_BYTES = 4 * DIMENSIONS };
+    char of[32];
+    number[OPERANDS] = bytes > CALCULATOR_BYTES ? (bytes - CALCULATOR_BYTES) / OPERAND_BYTES : 0;
+    snprintf(of, sizeof of, "ILi%uEjLb", number[OPERANDS]);
+    return number[OPERANDS] <= MOST_OPERANDS && strstr(at, of);
 }
 
-static bool make_tensor_info(const char *name, ebb_layout_parameter_t p, uint32_t place,
-                             ebb_layout_structure_t *s)
+static bool read_index(const char *at, uint32_t bytes, uint32_t *number)
 {
-    (void)name;
-    (void)place;
-    for (uint32_t index = 4; index <= 8; index += 4) {
-        if (p.size_bytes != up(8 + 2 * DIMENSIONS * index + 4, 8))
-            continue;
-        s->kind = EBB_TENSOR_INFO;
-        uint32_t at = add(s, s->begin, 1, 8, true, ALL);
-        at = add(s, at, DIMENSIONS, index, false, FIRST);
-        s->count_at = add(s, at, DIMENSIONS, index, false, FIRST);
-        return true;
-    }
+    (void)at;
+    for (number[INDEX] = 4; number[INDEX] <= 8; number[INDEX] += 4)
+        if (bytes == up(8 + 2 * DIMENSIONS * number[INDEX] + 4, 8))
+            return true;
     return false;
 }
 
-/* Kernels by a part of their names; which of their parameters the structure is; in how many places of it that may be. */
-static const struct {
-    const char *kernel;
-    uint32_t first, last, places;
-    bool (*make)(const char *name, ebb_layout_parameter_t p, uint32_t place, ebb_layout_structure_t *s);
-} known[] = {{"CatArrayBatchedCopy", 1, 1, 1, make_cat},
-             {"25multi_tensor_apply_kernelI", 0, 0, 1, make_multi_tensor},
-             {"14lpnorm_cleanupI", 0, UINT32_MAX, 1, make_addresses},
-             {"13lpmax_cleanupI", 0, UINT32_MAX, 1, make_addresses},
-             {"16OffsetCalculatorI", 0, UINT32_MAX, 1, make_offsets},
-             {"18elementwise_kernelI", 1, 1, 1, make_lambda},
-             {"13reduce_kernelI", 0, 0, 4, make_reduction},
-             {"10TensorInfoI", 0, UINT32_MAX, 1, make_tensor_info}};
+/* ---- structures ---- */
+
+/* By parts of a kernel's name, of which the second is the structure's; of its parameters any from the first to the last; and its arrays,
+ * one behind the other: `times` arrays of `entries`, each of so many bytes times a number. */
+static const struct structure {
+    const char *kernel, *name;
+    uint32_t first, last;
+    bool (*read)(const char *at, uint32_t bytes, uint32_t *number); /* NULL: there is none to be read */
+    bool beginning;       /* of the parameter: there is more behind it */
+    bool output_in_front; /* and behind it there are numbers only */
+    uint16_t before_end
+        [MOST_PLACES]; /* where it may begin, before the parameter's end; 0: it is the parameter, or its beginning */
+    struct row {
+        uint8_t times, entries, bytes, unit;
+        uint8_t meant, by; /* by: the row that says how much of this one is meant */
+        uint8_t align;
+        bool addresses;
+    } row[MOST_ROWS];
+} known[] = {
+    {"CatArrayBatchedCopy", "CatArrayBatchedCopy", 1, 1, read_cat, .output_in_front = true,
+     .row = {{ONE, INPUTS, 8, ONE, EBB_MEANT_HEIGHT, .addresses = true},
+             {THREE, INPUTS, 4, ONE, EBB_MEANT_HEIGHT},
+             {ONE, INPUTS, 1, ONE, EBB_MEANT_HEIGHT},
+             {ONE, SHAPES, 32, ONE, EBB_MEANT_ALL, .align = 4}}}, /* sizes and strides of four dimensions */
+    {"25multi_tensor_apply_kernelI", "28TensorListScalarListMetadataI", 0, 0, read_lists,
+     .row = {{LISTS, TENSORS, 8, ONE, EBB_MEANT_NAMED, 3, .addresses = true},
+             {ONE, TENSORS, 8, ONE, EBB_MEANT_NAMED, 3},
+             {ONE, TENSORS, 1, SCALAR, EBB_MEANT_NAMED, 3},
+             {ONE, BLOCKS, 1, ONE, EBB_MEANT_WIDTH},
+             {ONE, BLOCKS, 4, ONE, EBB_MEANT_WIDTH}}},
+    {"25multi_tensor_apply_kernelI", "32FusedOptimizerTensorListMetadataI", 0, 0, read_lists,
+     .row = {{LISTS, TENSORS, 8, ONE, EBB_MEANT_NAMED, 3, .addresses = true},
+             {ONE, TENSORS, 8, ONE, EBB_MEANT_NAMED, 3},
+             {ONE, STEPS, 8, ONE, EBB_MEANT_NAMED, 3, .addresses = true},
+             {ONE, BLOCKS, 1, ONE, EBB_MEANT_WIDTH},
+             {ONE, BLOCKS, 4, ONE, EBB_MEANT_WIDTH},
+             {ONE, ONE, 4, ONE, EBB_MEANT_ALL}}}, /* the first tensor's number */
+    {"25multi_tensor_apply_kernelI", "18TensorListMetadataI", 0, 0, read_lists,
+     .row = {{LISTS, TENSORS, 8, ONE, EBB_MEANT_NAMED, 2, .addresses = true},
+             {ONE, TENSORS, 8, ONE, EBB_MEANT_NAMED, 2},
+             {ONE, BLOCKS, 1, ONE, EBB_MEANT_WIDTH},
+             {ONE, BLOCKS, 4, ONE, EBB_MEANT_WIDTH},
+             {ONE, ONE, 4, ONE, EBB_MEANT_ALL}}},
+    {"_cleanupI", "19TensorListAddresses", 0, UINT32_MAX, NULL,
+     .row = {{ONE, ADDRESSES, 8, ONE, EBB_MEANT_WIDTH, .addresses = true}}},
+    {"18elementwise_kernelI", "18elementwise_kernelI", 1, 1, read_operands, .beginning = true,
+     .row = {{ONE, ONE, 4, ONE, EBB_MEANT_ALL}, /* of a lambda; a functor is behind it */
+             {ONE, MOST_DIMENSIONS, DIVIDER_BYTES, ONE, EBB_MEANT_SOME_DIVIDED, 0},
+             {ONE, MOST_DIMENSIONS, 4, OPERANDS, EBB_MEANT_SOME_DIVIDED, 0}, /* strides */
+             {ONE, OPERANDS, 8, ONE, EBB_MEANT_ALL, .align = 8, .addresses = true}}},
+    {"16OffsetCalculator", "16OffsetCalculator", 0, UINT32_MAX, read_calculator,
+     .row = {{ONE, ONE, 4, ONE, EBB_MEANT_ALL},
+             {ONE, MOST_DIMENSIONS, DIVIDER_BYTES, ONE, EBB_MEANT_DIVIDED, 0},
+             {ONE, MOST_DIMENSIONS, 4, OPERANDS, EBB_MEANT_DIVIDED, 0}}},
+    {"13reduce_kernelI", "8ReduceOpI", 0, 0, NULL, .before_end = {972, 976, 980, 984},
+     .row = {{ONE, ONE, 4, ONE, EBB_MEANT_ALL}, /* what is in front of it varies, and its alignment */
+             {ONE, MOST_DIMENSIONS, DIVIDER_BYTES, ONE, EBB_MEANT_SOME_DIVIDED, 0},
+             {ONE, MOST_DIMENSIONS, 4, ONE, EBB_MEANT_SOME_DIVIDED, 0},
+             {ONE, ONE, 4, ONE, EBB_MEANT_ALL},
+             {ONE, MOST_DIMENSIONS, DIVIDER_BYTES, ONE, EBB_MEANT_DIVIDED, 3},
+             {ONE, MOST_DIMENSIONS, 4, TWO, EBB_MEANT_DIVIDED, 3},
+             {ONE, TWO, 8, ONE, EBB_MEANT_ALL, .align = 8,
+              .addresses = true},                                          /* what is reduced, and to where */
+             {ONE, ONE, 8, ONE, EBB_MEANT_FURTHER, 10, .addresses = true}, /* a second output */
+             {ONE, THREE, 8, ONE, EBB_MEANT_ALL, .addresses = true},       /* between blocks */
+             {ONE, THREE, 4, ONE, EBB_MEANT_ALL},
+             {ONE, ONE, 4, ONE, EBB_MEANT_ALL}}}, /* how many outputs */
+    {"10TensorInfoI", "10TensorInfoI", 0, UINT32_MAX, read_index,
+     .row = {{ONE, ONE, 8, ONE, EBB_MEANT_ALL, .addresses = true},
+             {ONE, MOST_DIMENSIONS, 1, INDEX, EBB_MEANT_SIZES, 3},
+             {ONE, MOST_DIMENSIONS, 1, INDEX, EBB_MEANT_SAID, 3}, /* strides */
+             {ONE, ONE, 4, ONE, EBB_MEANT_ALL}}}};
+
+/* From `begin` on. False: a number is missing, or the parameter has another size. */
+static bool lay_out(const struct structure *k, ebb_layout_parameter_t p, uint32_t begin,
+                    const uint32_t *number, ebb_layout_structure_t *s)
+{
+    const uint32_t behind = p.offset_bytes + p.size_bytes;
+    uint32_t at = begin, row_at[MOST_ROWS];
+    *s = (ebb_layout_structure_t){.begin = begin, .output_in_front = k->output_in_front};
+    for (const struct row *r = k->row; r < k->row + MOST_ROWS && r->bytes; r++) {
+        const uint32_t entries = number[r->entries], bytes = r->bytes * number[r->unit];
+        if (!entries || !bytes)
+            return false;
+        at = up(at, r->align ? r->align : 1);
+        row_at[r - k->row] = at;
+        for (uint32_t n = number[r->times]; n > 0; n--, at += entries * bytes)
+            s->array[s->array_count++] =
+                (struct ebb_layout_array){at, entries, bytes, r->by, r->addresses, r->meant};
+    }
+    for (uint32_t i = 0; i < s->array_count; i++)
+        s->array[i].count_at = row_at[s->array[i].count_at];
+    s->end = up(at, 8);
+    return (k->beginning       ? s->end < behind
+            : k->before_end[0] ? s->end <= behind
+                               : s->end == behind) &&
+           (!k->output_in_front || p.offset_bytes == 8);
+}
+
+/* In each place of a parameter where it may be: a launch's contents say in which it is. */
+static void add_places(const struct structure *k, ebb_layout_parameter_t p, const uint32_t *number,
+                       ebb_layout_t *out)
+{
+    for (uint32_t i = 0; i < MOST_PLACES && (!i || k->before_end[i]) && out->count < EBB_LAYOUT_STRUCTURES;
+         i++)
+        if (k->before_end[i] <= p.size_bytes) {
+            const uint32_t begin = p.offset_bytes + (k->before_end[i] ? p.size_bytes - k->before_end[i] : 0);
+            out->count += lay_out(k, p, begin, number, &out->structure[out->count]);
+        }
+}
 
 void ebb_layout_make(const char *name, const ebb_layout_parameter_t *parameter, uint32_t count,
                      ebb_layout_t *out)
@@ -292,15 +289,15 @@ void ebb_layout_make(const char *name, const ebb_layout_parameter_t *parameter, 
     out->count = 0;
     if (!strstr(name, "2at6native"))
         return;
-    for (size_t k = 0; k < sizeof known / sizeof *known; k++)
-        for (uint32_t i = known[k].first; strstr(name, known[k].kernel) && i < count && i <= known[k].last;
-             i++)
-            for (uint32_t place = 0; place < known[k].places && out->count < EBB_LAYOUT_STRUCTURES; place++) {
-                const ebb_layout_parameter_t p = parameter[i];
-                ebb_layout_structure_t *s = &out->structure[out->count];
-                *s = (ebb_layout_structure_t){.begin = p.offset_bytes, .end = p.offset_bytes + p.size_bytes};
-                out->count += known[k].make(name, p, place, s);
-            }
+    for (const struct structure *k = known; k < known + sizeof known / sizeof *known; k++) {
+        const char *at = strstr(name, k->kernel) ? behind(name, k->name) : NULL;
+        for (uint32_t i = k->first; at && i < count && i <= k->last; i++) {
+            uint32_t number[NUMBERS];
+            memcpy(number, always, sizeof number);
+            if (!k->read || k->read(at, parameter[i].size_bytes, number))
+                add_places(k, parameter[i], number, out);
+        }
+    }
 }
 
 /* ---- what a launch says ---- */
@@ -334,38 +331,54 @@ static bool read_dimensions(const unsigned char *block, uint32_t at, uint32_t *o
     return *out <= DIMENSIONS;
 }
 
-/* The structure's counts. False: what is there does not agree. */
-static bool count(const ebb_layout_structure_t *s, const unsigned char *block, const unsigned grid[3],
-                  uint32_t meant[COUNTS])
+/* As many tensors as the blocks name. */
+static uint32_t named(const unsigned char *block, uint32_t at, uint32_t blocks)
 {
-    const bool row = grid[1] == 1 && grid[2] == 1;
-    switch (s->kind) {
-    case EBB_CAT:
-        meant[FIRST] = grid[1];
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < blocks && i < always[BLOCKS]; i++)
+        most = block[at + i] >= most ? block[at + i] + 1u : most;
+    return most;
+}
+
+/* So many sizes, none of them zero. */
+static bool read_sizes(const unsigned char *block, const struct ebb_layout_array *a, uint32_t *out)
+{
+    *out = half_at(block, a->count_at);
+    for (uint32_t i = 0; i < *out && i < a->entries; i++)
+        if (!half_at(block, a->at + i * a->entry_bytes))
+            return false;
+    return *out > 0;
+}
+
+/* How many entries are meant. False: what is there does not agree. */
+static bool count(const struct ebb_layout_array *a, const unsigned char *block, const unsigned grid[3],
+                  uint32_t *out)
+{
+    switch (a->meant) {
+    case EBB_MEANT_ALL:
+        *out = a->entries;
+        return true;
+    case EBB_MEANT_WIDTH:
+        *out = grid[0];
+        return grid[1] == 1 && grid[2] == 1;
+    case EBB_MEANT_HEIGHT:
+        *out = grid[1];
         return grid[2] == 1;
-    case EBB_MULTI_TENSOR:
-        meant[SECOND] = grid[0];
-        for (uint32_t i = 0; i < grid[0] && i < BLOCKS; i++)
-            if (block[s->count_at + i] >= meant[FIRST])
-                meant[FIRST] = block[s->count_at + i] + 1u;
-        return row;
-    case EBB_ADDRESSES:
-        meant[FIRST] = grid[0];
-        return row;
-    case EBB_OFFSETS:
-        return read_dimensions(block, s->count_at, &meant[FIRST]);
-    case EBB_LAMBDA: /* without dimensions nothing says that the lambda has them first */
-        return read_dimensions(block, s->count_at, &meant[FIRST]) && meant[FIRST];
-    case EBB_REDUCTION:
-        meant[THIRD] = half_at(block, s->end - 4) - 1;
-        return read_dimensions(block, s->count_at, &meant[FIRST]) && meant[FIRST] &&
-               read_dimensions(block, s->count_at + OFFSETS_BYTES + STRIDES_BYTES, &meant[SECOND]);
-    case EBB_TENSOR_INFO:
-        meant[FIRST] = half_at(block, s->count_at);
-        for (uint32_t i = 0; i < meant[FIRST] && i < DIMENSIONS; i++)
-            if (!half_at(block, s->array[1].at + i * s->array[1].entry_bytes))
-                return false;
-        return meant[FIRST] > 0;
+    case EBB_MEANT_NAMED:
+        *out = named(block, a->count_at, grid[0]);
+        return true;
+    case EBB_MEANT_DIVIDED:
+        return read_dimensions(block, a->count_at, out);
+    case EBB_MEANT_SOME_DIVIDED:
+        return read_dimensions(block, a->count_at, out) && *out;
+    case EBB_MEANT_SIZES:
+        return read_sizes(block, a, out);
+    case EBB_MEANT_SAID:
+        *out = half_at(block, a->count_at);
+        return true;
+    case EBB_MEANT_FURTHER:
+        *out = half_at(block, a->count_at) - 1;
+        return true;
     }
     return false;
 }
@@ -380,18 +393,21 @@ static void set(uint8_t *role, uint32_t begin, uint32_t end, ebb_role_t to)
 static bool add_roles(const ebb_layout_structure_t *s, const unsigned char *block, const unsigned grid[3],
                       uint8_t *role)
 {
-    uint32_t meant[COUNTS] = {0};
-    if (!count(s, block, grid, meant))
-        return false;
-    for (uint32_t i = 0; i < s->array_count; i++)
-        if (meant[s->array[i].by] > s->array[i].entries)
+    uint32_t meant[EBB_LAYOUT_ARRAYS];
+    for (uint32_t i = 0; i < s->array_count; i++) {
+        const struct ebb_layout_array *a = &s->array[i];
+        if (i && a->meant == a[-1].meant && a->count_at == a[-1].count_at && a->meant != EBB_MEANT_ALL)
+            meant[i] = meant[i - 1];
+        else if (!count(a, block, grid, &meant[i]))
             return false;
+        if (meant[i] > a->entries)
+            return false;
+    }
     set(role, s->begin / 8, s->end / 8,
         EBB_ROLE_NUMBER); /* a word that begins in front of it is no address either */
     for (uint32_t i = 0; i < s->array_count; i++) {
         const struct ebb_layout_array *a = &s->array[i];
-        const uint32_t entries = a->by == ALL ? a->entries : meant[a->by],
-                       used = a->at + entries * a->entry_bytes, end = a->at + a->entries * a->entry_bytes;
+        const uint32_t used = a->at + meant[i] * a->entry_bytes, end = a->at + a->entries * a->entry_bytes;
         if (a->addresses)
             set(role, a->at / 8, used / 8, EBB_ROLE_OPERAND);
         set(role, up(used, 8) / 8, end / 8, EBB_ROLE_UNUSED);
@@ -403,9 +419,7 @@ void ebb_layout_roles(const ebb_layout_t *l, const unsigned char *block, size_t 
                       uint8_t *role)
 {
     memset(role, EBB_ROLE_UNKNOWN, bytes / 8);
-    for (uint32_t i = 0; i < l->count; i++) {
-        const ebb_layout_structure_t *s = &l->structure[i];
-        if (s->end <= bytes && add_roles(s, block, grid, role) && s->kind == EBB_CAT)
-            set(role, s->end / 8, (uint32_t)(bytes / 8), EBB_ROLE_NUMBER); /* the output is in front of it */
-    }
+    for (const ebb_layout_structure_t *s = l->structure; s < l->structure + l->count; s++)
+        if (s->end <= bytes && add_roles(s, block, grid, role) && s->output_in_front)
+            set(role, s->end / 8, (uint32_t)(bytes / 8), EBB_ROLE_NUMBER);
 }

@@ -9,9 +9,6 @@
 #include "alloc/device.h"
 #include "ckpt/run/state.h"
 
-/* Operations that are looked at when some were left out; strays in a row until nothing is known any more. */
-enum { LOOK = 64, STRAYS = 256 };
-
 const size_t ebb_part_tracked = sizeof(match_t);
 
 void ebb_match_differ(match_t *m, const char *what, uint32_t operation, const char *name)
@@ -32,14 +29,6 @@ void ebb_match_deviate(match_t *m, const char *what, uint32_t operation, const c
 
 /* ---- operations ---- */
 
-/* As good as the recorded size: the same, or that of a small buffer with as many tiles. */
-static bool is_of_size(const match_t *m, const ebb_buffer_t *b, uint32_t id)
-{
-    const size_t recorded = trace_of(m)->buffer[id].bytes;
-    return b->bytes == recorded || (b->bytes <= EBB_SMALL_BYTES && recorded <= EBB_SMALL_BYTES &&
-                                    ebb_tile_count(b->bytes) == ebb_tile_count(recorded));
-}
-
 /* `resized`: as far as order goes. */
 static bool fits(const match_t *m, const ebb_operation_t *op, uint32_t index, bool resized)
 {
@@ -50,7 +39,8 @@ static bool fits(const match_t *m, const ebb_operation_t *op, uint32_t index, bo
     for (uint32_t k = 0; k < op->access_count; k++) {
         const ebb_access_t *x = &op->access[k];
         if (a[k].param_offset != x->param_offset || !ebb_number_can_bind(m, x->buffer, a[k].buffer) ||
-            (!resized && (a[k].offset_bytes != x->offset_bytes || !is_of_size(m, x->buffer, a[k].buffer))))
+            (!resized && (a[k].offset_bytes != x->offset_bytes ||
+                          !ebb_number_is_of_size(m, x->buffer->bytes, a[k].buffer))))
             return false;
         for (uint32_t n = 0; n < k; n++)
             if ((a[n].buffer == a[k].buffer) != (op->access[n].buffer == op->access[k].buffer))
@@ -114,7 +104,7 @@ static uint32_t find(match_t *m, const ebb_operation_t *op, uint32_t s)
     if (resembles(m, op, at) && may_be_filled_in_part(m, op, at))
         return at;
     uint32_t i = at;
-    for (unsigned n = 0; n < LOOK && i != EBB_NONE; n++) {
+    for (unsigned n = 0; n < EBB_MATCH_LOOK && i != EBB_NONE; n++) {
         i = m->next[i];
         if (fits(m, op, i, false)) {
             m->candidate[s] = m->next[i];
@@ -175,7 +165,7 @@ void ebb_match_done(ebb_t *ebb, const ebb_operation_t *op, bool issued)
         m->candidate[s] = m->candidate_before;
     if (issued && at == EBB_NONE) {
         note_stray(m, op, planned ? m->cursor[s] : EBB_NONE);
-        m->seen.known &= ++m->strays <= STRAYS;
+        m->seen.known &= ++m->strays <= EBB_MATCH_STRAYS;
     }
     if (!issued || at == EBB_NONE)
         return;

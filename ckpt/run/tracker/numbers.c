@@ -18,6 +18,13 @@ static bool is_single(const match_t *m)
 
 /* ---- which may be which ---- */
 
+bool ebb_number_is_of_size(const match_t *m, size_t bytes, uint32_t id)
+{
+    const size_t recorded = trace_of(m)->buffer[id].bytes;
+    return bytes == recorded || (bytes <= EBB_SMALL_BYTES && recorded <= EBB_SMALL_BYTES &&
+                                 ebb_tile_count(bytes) == ebb_tile_count(recorded));
+}
+
 /* The same in every step. */
 static bool persists(const match_t *m, uint32_t id)
 {
@@ -122,7 +129,7 @@ static uint32_t freed_as(const match_t *m, const ebb_buffer_t *b)
         return known;
     for (uint32_t id = was_born(m, b) ? trace_of(m)->buffer_count : 0; id < trace_of(m)->buffer_count; id++) {
         const ebb_trace_buffer_t *t = &trace_of(m)->buffer[id];
-        if (t->born == EBB_NONE && t->dies != EBB_NONE && t->bytes == b->bytes &&
+        if (t->born == EBB_NONE && t->dies != EBB_NONE && ebb_number_is_of_size(m, b->bytes, id) &&
             (!is_single(m) || t->dies == place(m)) && ebb_number_can_bind(m, b, id))
             return id;
     }
@@ -190,8 +197,7 @@ void ebb_match_note_next(ebb_t *ebb)
             t->buffer[as].next = id;
     }
     for (uint32_t id = 0; id < t->buffer_count; id++)
-        if (t->buffer[id].bytes < m->bound[id].bytes && m->bound[id].bytes <= EBB_SMALL_BYTES &&
-            ebb_tile_count(t->buffer[id].bytes) == ebb_tile_count(m->bound[id].bytes))
+        if (t->buffer[id].bytes < m->bound[id].bytes && ebb_number_is_of_size(m, m->bound[id].bytes, id))
             t->buffer[id].bytes = m->bound[id].bytes;
 }
 

@@ -10,9 +10,10 @@
 #include "ckpt/run/tracker/internal.h"
 
 enum {
-    ALWAYS = 3,     /* times in a row */
-    PATIENCE = 8,   /* longest signatures without a known step until it is given up */
-    MOST_PARTS = 64 /* a step that was found may be one of so many micro-batches */
+    ALWAYS = 3,       /* times in a row */
+    PATIENCE = 8,     /* longest signatures without a known step until it is given up */
+    MOST_PARTS = 64,  /* a step that was found may be one of so many micro-batches */
+    STRANGE_PART = 20 /* one in so many operations of a variant may have another geometry */
 };
 
 follow_t *follow_new(uint64_t *serials)
@@ -33,6 +34,134 @@ void follow_delete(follow_t *f)
     for (unsigned i = 0; i < PENDING; i++)
         free(f->pending[i].signature);
     free(f);
+}
+
+/* ---- hypotheses: how far what the program does fits a step of a certain variant that began at a certain place ---- */
+
+static void add_hypothesis(follow_t *f, const hypothesis_t *h)
+{
+    unsigned slot = f->hypotheses;
+    if (slot == HYPOTHESES) {
+        slot = 0;
+        for (unsigned i = 1; i < HYPOTHESES; i++)
+            if (f->hypothesis[i].track.matched < f->hypothesis[slot].track.matched)
+                slot = i;
+    } else {
+        f->hypotheses++;
+    }
+    f->hypothesis[slot] = *h;
+}
+
+/* A step begins at the boundary, of any variant. */
+static void hypotheses_begin(follow_t *f, size_t boundary)
+{
+    f->boundary = boundary;
+    f->hypotheses = 0;
+    f->lost = false;
+    for (int i = 0; i < (int)EBB_STEP_VARIANTS; i++)
+        if (variant_at(f, i)->info.serial)
+            add_hypothesis(f, &(hypothesis_t){.variant = i, .start = boundary});
+    f->predicted = variants_next(&f->variants);
+}
+
+/* Not too much of it has another geometry. */
+static bool hypothesis_is_plausible(const hypothesis_t *h)
+{
+    return STRANGE_PART * h->strange <= h->track.matched + STRANGE_PART;
+}
+
+static void compare_geometry(hypothesis_t *h, const variant_t *k, const past_t *p, size_t position,
+                             unsigned matched)
+{
+    for (unsigned i = 0; i < matched; i++)
+        h->strange += k->signature[h->track.next - 1 - i].fine != at(p, position - i)->fine;
+}
+
+static void note_gap(hypothesis_t *h, size_t from, size_t count)
+{
+    if (count && h->gaps < GAPS) {
+        h->gap[h->gaps].from = (uint32_t)from;
+        h->gap[h->gaps++].count = (uint32_t)count;
+    }
+}
+
+/* What is open is the beginning of another step, and all but the last few of this one have been there. */
+static bool ends_short(follow_t *f, hypothesis_t *h, const past_t *p, size_t position, size_t length)
+{
+    const size_t left = length - h->track.next;
+    if (h->track.open < TRIPLE || h->track.open > TRIPLE + TAIL || left > TAIL || 4 * left > length)
+        return false;
+    for (int i = 0; i < (int)EBB_STEP_VARIANTS; i++) {
+        const variant_t *k = variant_at(f, i);
+        if (!k->info.serial || k->signature[TRIPLE - 1].triple != at(p, position)->triple)
+            continue;
+        note_gap(h, h->track.next, left);
+        h->track.extras += h->track.open - TRIPLE;
+        h->track.missing += (uint32_t)left;
+        h->track.next = length;
+        h->track.open = 0;
+        h->ended = position + 1 - TRIPLE;
+        return true;
+    }
+    return false;
+}
+
+/* Takes the operation at `position`. False: it does not fit any more. */
+static bool hypothesis_advance(follow_t *f, hypothesis_t *h, const past_t *p, size_t position)
+{
+    variant_t *k = variant_at(f, h->variant);
+    const view_t v = view_of_variant(k);
+    const bool at_its_beginning = !h->track.matched && h->start == f->boundary;
+    resumed_t r = {1, 0, 0};
+    const moved_t moved = track_take(&h->track, &v, p, position, &r);
+    if (moved == FITS || moved == RESUMED)
+        compare_geometry(h, k, p, position, r.matched_now);
+    if (moved == RESUMED) {
+        note_gap(h, h->track.next - r.matched_now - r.missing_now, r.missing_now);
+        if (at_its_beginning && r.extras_now)
+            h->leading = r.extras_now;
+    }
+    if (h->track.next == v.end && !h->track.open)
+        h->ended = position + 1;
+    else if (moved == DOUBT && ends_short(f, h, p, position, v.end))
+        return true;
+    const unsigned slack = h->start == f->boundary ? 4 * SHORTEST : SHORTEST;
+    return moved != OFF && 8 * (h->track.extras + h->track.missing) <= h->track.matched + slack;
+}
+
+/* A hypothesis of this variant has begun a moment ago, and all fits. */
+static bool is_beginning(const follow_t *f, int variant, size_t position)
+{
+    for (unsigned i = 0; i < f->hypotheses; i++) {
+        const hypothesis_t *h = &f->hypothesis[i];
+        if (h->variant == variant && !h->track.open && position < h->start + TRIPLE + BEGINNINGS)
+            return true;
+    }
+    return false;
+}
+
+/* Where the triple at `position` stands at the beginning of a signature, one may have begun. */
+static void hypotheses_begin_in_between(follow_t *f, const past_t *p, size_t position)
+{
+    const uint64_t triple = at(p, position)->triple;
+    for (int i = 0; i < (int)EBB_STEP_VARIANTS; i++) {
+        const variant_t *k = variant_at(f, i);
+        size_t q = TRIPLE - 1;
+        while (q < TRIPLE - 1 + BEGINNINGS && q < k->info.operations &&
+               (k->signature[q].triple != triple || !(k->telling >> q & 1)))
+            q++;
+        if (q == TRIPLE - 1 + BEGINNINGS || q >= k->info.operations || position < f->boundary + q ||
+            position - q < oldest(p) || is_beginning(f, i, position))
+            continue;
+        hypothesis_t h = {.variant = i, .start = position - q, .track = {.next = q + 1, .matched = TRIPLE}};
+        compare_geometry(&h, k, p, position, TRIPLE);
+        add_hypothesis(f, &h);
+    }
+}
+
+static void hypothesis_drop(follow_t *f, unsigned index)
+{
+    f->hypothesis[index] = f->hypothesis[--f->hypotheses];
 }
 
 /* ---- the end of a step ---- */

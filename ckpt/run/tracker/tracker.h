@@ -156,36 +156,39 @@ typedef enum {
     EBB_ROLE_UNUSED   /* not filled in */
 } ebb_role_t;
 
-enum { EBB_LAYOUT_STRUCTURES = 8, EBB_LAYOUT_ARRAYS = 10 };
+enum { EBB_LAYOUT_STRUCTURES = 8, EBB_LAYOUT_ARRAYS = 12 };
 
 typedef struct ebb_layout_parameter {
     uint32_t offset_bytes, size_bytes;
 } ebb_layout_parameter_t;
 
+/* How many entries of an array are meant. */
+enum ebb_meant {
+    EBB_MEANT_ALL,
+    EBB_MEANT_WIDTH,        /* as many as the grid is wide, */
+    EBB_MEANT_HEIGHT,       /* or high */
+    EBB_MEANT_NAMED,        /* tensors: as many as the blocks name, each by a byte */
+    EBB_MEANT_DIVIDED,      /* dimensions: a number with as many dividers behind it; */
+    EBB_MEANT_SOME_DIVIDED, /* one at least: without, nothing says that this is such a structure */
+    EBB_MEANT_SIZES,        /* a number above 0, of as many sizes as there are; */
+    EBB_MEANT_SAID,         /* that number */
+    EBB_MEANT_FURTHER       /* one less than a number */
+};
+
 /* Of which arrays a structure consists; all in bytes from the beginning of the arguments. */
 typedef struct ebb_layout_structure {
-    enum {
-        EBB_CAT,
-        EBB_MULTI_TENSOR,
-        EBB_ADDRESSES,
-        EBB_OFFSETS,
-        EBB_LAMBDA,
-        EBB_REDUCTION,
-        EBB_TENSOR_INFO
-    } kind;
     uint32_t begin, end;
-    uint32_t
-        count_at; /* what says how much is meant: for each block the number of its tensor, a byte; or the dimensions */
     uint32_t array_count;
+    bool output_in_front; /* and what is behind it are numbers */
     struct ebb_layout_array {
         uint32_t at, entries, entry_bytes;
+        uint32_t count_at; /* what says how many are meant, where the structure does */
         bool addresses;
-        uint8_t
-            by; /* 0: all entries are meant; else as many as the structure's first, second, or third count says */
+        enum ebb_meant meant;
     } array[EBB_LAYOUT_ARRAYS];
 } ebb_layout_structure_t;
 
-/* Of a kernel's arguments what is known. */
+/* What may be in a kernel's arguments. */
 typedef struct ebb_layout {
     uint32_t count;
     ebb_layout_structure_t structure[EBB_LAYOUT_STRUCTURES];
@@ -222,6 +225,11 @@ void ebb_layout_roles(const ebb_layout_t *layout, const unsigned char *block, si
  * word that is issued leads nowhere (ebb_nowhere): a kernel that goes by it all the same faults and the program is told, instead of
  * going on with other bits. While no plan is driven, and the program's own launches are not planned ones, every word that leads into a
  * buffer has it in place, whatever is known of it.
+ *
+ * A place is known by a position of its own, a hash of the launches before, and not by a recording's number: evidence comes before any
+ * recording, which is made of operations without what is stale, and is kept when steps are recorded anew and while a plan is driven. What
+ * all others get is the operation without these accesses, so that the tracker has no mask of them; a plan alone, which has to explain why
+ * a recorded access is missing, asks for single words (ebb_stale_is).
  *
  * EBB_STALE_WORDS=0: every word counts. One device at a time; with ebb_lock() held. */
 
