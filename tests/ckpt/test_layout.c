@@ -60,6 +60,9 @@ static const kernel_t lambda = {
     {{0, 4}, {8, 648}}};
 static const kernel_t offsets = {NATIVE "19glu_backward_kernelIf16OffsetCalculatorILi3EjLb0EEEEviT_PS4_",
                                  {{0, 4}, {4, 604}, {608, 8}}};
+static const kernel_t cross = {
+    NATIVE "12cross_kernelIN3c104HalfE16OffsetCalculatorILi3EjLb0EEiEEviPT_PKS6_S9_T0_T1_SB_SB_",
+    {{0, 4}, {8, 8}, {16, 8}, {24, 8}, {32, 604}, {636, 4}, {640, 4}, {644, 4}}};
 static const kernel_t dropout = {NATIVE
                                  "43_GLOBAL__N__50f1b6c4_10_Dropout_cu_0e96ed3824fused_dropout_kernel_"
                                  "vecIN3c108BFloat16EfjLi1ELi8EbEEvNS_4cuda6detail"
@@ -254,6 +257,15 @@ static void offsets_by_themselves(void **state)
     ask(&l, &offsets);
     check(&l, 8, 304, EBB_ROLE_UNUSED);
     check(&l, 312, 608, EBB_ROLE_UNUSED);
+    begin(&l, &cross);
+    put(&l, 32, 1);
+    put_divider(&l, 36, 7);
+    ask(&l, &cross);
+    check(&l, 0, 32, EBB_ROLE_UNKNOWN);
+    check(&l, 48, 336, EBB_ROLE_UNUSED);
+    check(&l, 336, 348, EBB_ROLE_NUMBER);
+    check(&l, 352, 632, EBB_ROLE_UNUSED);
+    check(&l, 640, 648, EBB_ROLE_UNKNOWN);
 }
 
 /* Two of them, of the input and of the output, where nothing but what is in them says where; then the addresses. */
@@ -331,7 +343,7 @@ static void what_is_not_exactly_so_is_not_known(void **state)
 {
     (void)state;
     const kernel_t *all[] = {&cat,   &cat_contiguous, &lists,   &scalar_lists, &wide_lists,
-                             &fused, &cleanup,        &offsets, &dropout};
+                             &fused, &cleanup,        &offsets, &cross,        &dropout};
     ebb_layout_t layout;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         kernel_t k = *all[i];

@@ -1,4 +1,4 @@
-
+/* layout.c: see tracker.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -264,7 +264,7 @@ static bool lay_out(const struct structure *k, ebb_layout_parameter_t p, uint32_
     }
     for (uint32_t i = 0; i < s->array_count; i++)
         s->array[i].count_at = row_at[s->array[i].count_at];
-    s->end = up(at, 8);
+    s->end = at == behind ? at : up(at, 8);
     return (k->beginning       ? s->end < behind
             : k->before_end[0] ? s->end <= behind
                                : s->end == behind) &&
