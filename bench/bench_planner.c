@@ -269,7 +269,7 @@ static bool two_levels(uint32_t cases)
     bool good = true;
     for (size_t i = 0; i < sizeof percents / sizeof percents[0]; i++) {
         double sum[WAYS + 1] = {0};
-        uint32_t none[WAYS] = {0}, counted = 0;
+        uint32_t none[WAYS] = {0}, counted = 0, worse = 0; /* worse: both means than one of them alone */
         for (uint32_t seed = 1; seed <= cases; seed++) {
             ebb_trace_t *t = trace_of_two_levels(seed, STAGES);
             ebb_plan_request_t r = {.host_bytes = PLENTY, .recompute = true};
@@ -294,6 +294,7 @@ static bool two_levels(uint32_t cases)
             }
             longer[WAYS] = (double)ebb_plan_bound_ns(t, &r) / ns - 1;
             counted += all;
+            worse += all && longer[2] > longer[longer[1] < longer[0]] + 1e-6;
             for (int way = 0; all && way <= WAYS; way++)
                 sum[way] += longer[way];
             ebb_trace_delete(t);
@@ -301,7 +302,8 @@ static bool two_levels(uint32_t cases)
         printf("%6u%%:", percents[i]);
         for (int way = 0; way <= WAYS; way++)
             printf(" %7.2f", 100 * sum[way] / (counted ? counted : 1));
-        printf("; no plan for %" PRIu32 ", %" PRIu32 ", %" PRIu32 "\n", none[0], none[1], none[2]);
+        printf("; no plan for %" PRIu32 ", %" PRIu32 ", %" PRIu32 "; both worse than one in %" PRIu32 "\n",
+               none[0], none[1], none[2], worse);
     }
     return good;
 }
@@ -309,8 +311,8 @@ static bool two_levels(uint32_t cases)
 /* ---- against greedy eviction ---- */
 
 typedef struct beside {
-    uint32_t both, plans, dtr,
-        lost; /* steps: with a plan and by greedy eviction, by each alone, where greedy eviction is the shorter one */
+    /* Steps: with a plan and by greedy eviction, by each alone, where greedy eviction is the shorter one, that are impossible (bound) */
+    uint32_t both, plans, dtr, lost, impossible;
     double longer, dtr_longer; /* of both, than alone */
     bool bad;                  /* a plan did not pass */
 } beside_t;
@@ -334,6 +336,7 @@ static void beside_dtr(beside_t *b, const ebb_trace_t *t, uint64_t device_bytes)
     } else {
         b->plans += p != NULL;
         b->dtr += dtr != UINT64_MAX;
+        b->impossible += ebb_plan_bound_ns(t, &r) == UINT64_MAX;
     }
     ebb_plan_delete(p);
 }
@@ -358,8 +361,9 @@ static bool greedy(uint32_t cases)
             }
             const double both = b.both ? b.both : 1;
             printf("%6u%%: %7.2f %7.2f of %" PRIu32 " steps, lost %" PRIu32 "; plans alone %" PRIu32
-                   ", greedy alone %" PRIu32 "\n",
-                   percent, 100 * b.longer / both, 100 * b.dtr_longer / both, b.both, b.lost, b.plans, b.dtr);
+                   ", greedy alone %" PRIu32 ", impossible %" PRIu32 "\n",
+                   percent, 100 * b.longer / both, 100 * b.dtr_longer / both, b.both, b.lost, b.plans, b.dtr,
+                   b.impossible);
             good = good && !b.bad;
         }
     }

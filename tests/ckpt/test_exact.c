@@ -17,7 +17,7 @@
 
 typedef struct sums {
     uint32_t possible, found;
-    double over; /* of the step, as a part of the shortest */
+    double over, worst; /* of the step, as a part of the shortest */
     uint32_t dtr_found,
         dtr_shorter; /* budgets with which greedy eviction ends; with which its step is shorter than the plan's */
     double dtr_over;
@@ -49,7 +49,9 @@ static bool compare(const ebb_trace_t *t, uint32_t chunks, sums_t *sums)
     sums->dtr_over += dtr != UINT64_MAX ? (double)dtr / (double)best - 1 : 0;
     sums->possible += best != UINT64_MAX;
     sums->found += p != NULL;
-    sums->over += p ? (double)p->predicted_ns / (double)best - 1 : 0;
+    const double over = p ? (double)p->predicted_ns / (double)best - 1 : 0;
+    sums->over += over;
+    sums->worst = over > sums->worst ? over : sums->worst;
     ebb_plan_delete(p);
     return best > kept;
 }
@@ -69,15 +71,16 @@ static void nearly_all_possible_budgets_have_a_good_plan(void **state)
             chunks++;
         ebb_trace_delete(t);
     }
-    print_message("%" PRIu32 " of %" PRIu32 " budgets have a plan, %.2f%% longer than possible\n", sums.found,
-                  sums.possible, 100 * sums.over / sums.found);
+    print_message("%" PRIu32 " of %" PRIu32
+                  " budgets have a plan, %.2f%% longer than possible, at worst %.1f\n",
+                  sums.found, sums.possible, 100 * sums.over / sums.found, 100 * sums.worst);
     print_message("greedy eviction: %" PRIu32 " of them, %.2f%% longer; shorter than the plan's in %" PRIu32
                   "\n",
                   sums.dtr_found, 100 * sums.dtr_over / sums.dtr_found, sums.dtr_shorter);
     assert_true(sums.dtr_found >= 0.9 * sums.possible && sums.dtr_over >= 0.01 * sums.dtr_found);
     assert_true(sums.dtr_shorter <= 0.02 * sums.possible);
-    assert_true(sums.found >= 0.985 * sums.possible);
-    assert_true(sums.over <= 0.003 * sums.found);
+    assert_true(sums.found >= 0.99 * sums.possible);
+    assert_true(sums.over <= 0.003 * sums.found && sums.worst <= 0.08);
 }
 
 /* The end of a step on a stream of its own. */
@@ -124,7 +127,7 @@ static void the_bound_is_never_above_the_best(void **state)
             ebb_trace_delete(streams);
         }
     print_message("%" PRIu32 " budgets: the bound tells %.0f%% of what they cost at least; with several "
-                             "streams it tells some of it for %" PRIu32 "\n",
+                  "streams it tells some of it for %" PRIu32 "\n",
                   budgets, 100 * told / budgets, told_of_streams);
     assert_true(told > 0.3 * budgets && told_of_streams > budgets / 10);
 }
