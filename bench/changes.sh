@@ -21,7 +21,7 @@ def run(way, steps):
     with tempfile.NamedTemporaryFile() as stats, tempfile.NamedTemporaryFile() as calls:
         env = {k: v for k, v in os.environ.items() if not k.startswith("EBB_")}
         env.update(LD_PRELOAD=f"{BUILD}/lib/libebb.so", LD_LIBRARY_PATH=f"{BUILD}/softgpu/lib", SOFTGPU_SCHEDULER="deterministic", SOFTGPU_SEED="1",
-                   SOFTGPU_MEMORY="52MiB", SOFTGPU_TRACE=calls.name, EBB_STATS=stats.name)
+                   SOFTGPU_MEMORY="52MiB", EBB_PLAN_WAIT="600000", SOFTGPU_TRACE=calls.name, EBB_STATS=stats.name)
         subprocess.run([f"{BUILD}/bin/loop", *way.split(), f"steps={steps}"], env=env, capture_output=True, timeout=600, check=True)
         told, trace = json.load(open(stats.name)), open(calls.name).read()
     sizes = {name: sum(int(n, 0) for n in re.findall(rf"{name}\(.*?\b(?:size|bytes)=(\w+).* = CUDA_SUCCESS", trace)) // CHUNK

@@ -98,13 +98,12 @@ static void add_item(ebb_bound_t *bound, const ebb_model_t *m, uint32_t buffer, 
     const ebb_model_buffer_t *b = &m->buffer[buffer];
     const ebb_use_t *use = m->use + b->first_use;
     const double step = (double)bound->step_ns, now = begin_of(m, sync);
-    double last = gap->last != EBB_NONE ? begin_of(m, gap->last + 1)
-                                        : begin_of(m, use[b->use_count - 1].operation + 1) - step,
-           next = gap->next != EBB_NONE ? begin_of(m, gap->next) : begin_of(m, use[0].operation) + step;
-    if (m->streams > 1) {
-        last = now - step;
-        next = now + step;
-    }
+    const double last = m->streams > 1          ? now - step
+                        : gap->last != EBB_NONE ? begin_of(m, gap->last + 1)
+                                                : begin_of(m, use[b->use_count - 1].operation + 1) - step,
+                 next = m->streams > 1          ? now + step
+                        : gap->next != EBB_NONE ? begin_of(m, gap->next)
+                                                : begin_of(m, use[0].operation) + step;
     bound->out[bound->item_count++] =
         (ebb_bound_item_t){b->chunks, (double)b->out_ns, (double)b->in_ns, now - last, next - now};
 }
@@ -124,9 +123,7 @@ static double replay_ns(const ebb_model_t *m, const uint32_t *first_touch, uint3
 /* Of comparing a buffer that was dropped, for each of its chunks: it is hashed when it goes, and when it is there again. */
 static double check_ns(const ebb_model_t *m, uint32_t buffer)
 {
-    return m->streams > 1 ? 0
-                          : 2 * ebb_check_ns(&m->request->hardware, m->trace->buffer[buffer].bytes) /
-                                m->buffer[buffer].chunks;
+    return 2 * ebb_check_ns(&m->request->hardware, m->trace->buffer[buffer].bytes) / m->buffer[buffer].chunks;
 }
 
 /* What could be dropped, per operation: the chunks that its replay brings back, and the least that comparing one of them costs; how many
@@ -139,7 +136,7 @@ typedef struct drops {
 } drops_t;
 
 /* The replays that a group takes: of an operation, and of what made what it updates. Counts them as used; when all are counted,
- * `sum` gets the cost of those that no other group takes, on the group's own stream. */
+ * `sum` gets the cost of those that no other group takes. */
 static void follow_chain(drops_t *d, uint32_t operation, double *sum)
 {
     const ebb_model_t *m = d->model;
@@ -148,8 +145,7 @@ static void follow_chain(drops_t *d, uint32_t operation, double *sum)
     d->seen[operation] = d->group + 1;
     if (!sum)
         d->users[operation]++;
-    else if (d->users[operation] == 1 &&
-             m->trace->operation[operation].stream == m->trace->operation[d->group].stream)
+    else if (d->users[operation] == 1)
         *sum += d->cost[operation];
     for (uint32_t k = m->first_touch[operation]; k < m->first_touch[operation + 1]; k++)
         if (m->touch[k].mode == EBB_UPDATES)
@@ -171,8 +167,7 @@ static void make_groups(ebb_bound_t *bound, drops_t *d, const uint32_t *first_to
             continue;
         follow_chain(d, d->group, &sum);
         sum += d->check[d->group] * d->chunks[d->group];
-        bound->group[bound->group_count++] =
-            (ebb_bound_group_t){d->chunks[d->group], d->model->trace->operation[d->group].stream, sum};
+        bound->group[bound->group_count++] = (ebb_bound_group_t){d->chunks[d->group], sum};
     }
 }
 
@@ -240,13 +235,14 @@ static void collect(ebb_bound_t *bound, const ebb_model_t *m, drops_t *d, uint32
     }
 }
 
-static void find_idle(ebb_bound_t *bound, const ebb_model_t *m)
+/* The program's streams take turns on the device (plan.h), which a copy between it and the host leaves idle. */
+static double idle_ns(const ebb_model_t *m, double step_ns)
 {
     const ebb_trace_t *t = m->trace;
-    for (uint32_t s = 0; s < m->streams; s++)
-        bound->idle_ns[s] = (double)bound->step_ns;
     for (uint32_t i = 0; i < t->operation_count; i++)
-        bound->idle_ns[t->operation[i].stream] -= (double)t->operation[i].duration_ns;
+        if (t->operation[i].kind != EBB_TRACE_COPY || t->operation[i].verdict != EBB_HOST)
+            step_ns -= (double)t->operation[i].duration_ns;
+    return step_ns > 0 ? step_ns : 0;
 }
 
 bool ebb_bound_make(ebb_bound_t *bound, const ebb_model_t *m)
@@ -254,12 +250,13 @@ bool ebb_bound_make(ebb_bound_t *bound, const ebb_model_t *m)
     const size_t n = (size_t)m->trace->operation_count + 1, buffers = (size_t)m->trace->buffer_count + 1;
     const double out = m->request->hardware.out_slowdown, in = m->request->hardware.in_slowdown;
     uint32_t sync = 0;
-    *bound = (ebb_bound_t){.step_ns = m->begin_ns[n - 1], .streams = m->streams};
-    if (m->streams == 1) {
+    *bound = (ebb_bound_t){.step_ns = m->begin_ns[n - 1]};
+    if (m->streams > 1) {
+        bound->idle_ns = idle_ns(m, (double)bound->step_ns);
+    } else {
         bound->out_cost = out / (1 + out + in);
         bound->in_cost = in / (1 + out + in);
     }
-    find_idle(bound, m);
     bound->out = calloc(buffers, sizeof *bound->out);
     bound->in = calloc(buffers, sizeof *bound->in);
     bound->dense_out = calloc(buffers, sizeof *bound->dense_out);
@@ -330,22 +327,20 @@ static double spared(const ebb_bound_t *bound, double copied, double longer)
     const double each =
         bound->item_count ? bound->out_cost * o->out_ns / o->chunks + bound->in_cost * in->in_ns / in->chunks
                           : 0;
-    double left[EBB_PLAN_STREAMS], chunks = 0;
-    for (uint32_t s = 0; s < bound->streams; s++)
-        left[s] = bound->idle_ns[s] + longer;
+    double left = bound->idle_ns + longer, chunks = 0;
     for (uint32_t i = 0; i <= bound->group_count; i++) {
         const ebb_bound_group_t *g = i < bound->group_count ? &bound->group[i] : NULL;
         if (copied > 0 && (!g || g->ns > each * g->chunks)) {
-            const double part = each * copied > left[0] ? left[0] / each : copied;
+            const double part = each * copied > left ? left / each : copied;
             chunks += part;
-            left[0] -= part * each;
+            left -= part * each;
             copied = 0;
         }
-        if (!g)
+        if (!g || left < 0)
             break;
-        const double part = g->ns > left[g->stream] ? left[g->stream] / g->ns : 1;
+        const double part = g->ns > left ? left / g->ns : 1;
         chunks += part * g->chunks;
-        left[g->stream] -= part * g->ns;
+        left -= part * g->ns;
     }
     return chunks;
 }

@@ -180,8 +180,8 @@ uint64_t ebb_pack(ebb_lifetime_t *lifetime, uint32_t count, uint64_t grain, uint
  * fractions of buffers may go, either way of the link has the other's waits, memory at other moments is free, and so are
  * the host's calls and the latency of copies.
  *
- * Where the program has several streams, a replay is on its operation's: each stream has the time for replays in which it would be idle,
- * and what the step takes longer. The link has all of the step then, and comparing is free, and what copies slow down.
+ * Several streams of the program take turns on the device (plan.h): replays and comparisons have the time in which it would be idle,
+ * and what the step takes longer. The link has all of the step then, and what copies slow down is free.
  */
 
 /* What is idle at the moment and could go; a group: what the replay of one operation brings back. */
@@ -193,17 +193,16 @@ typedef struct ebb_bound_item {
 } ebb_bound_item_t;
 
 typedef struct ebb_bound_group {
-    uint32_t chunks, stream;
+    uint32_t chunks;
     double ns;
 } ebb_bound_group_t;
 
 /* Owns its arrays. */
 typedef struct ebb_bound {
-    uint64_t step_ns; /* without a plan */
-    uint32_t streams;
-    double idle_ns[EBB_PLAN_STREAMS]; /* [streams] of a step without a plan */
-    double out_cost, in_cost;         /* that compute takes longer, for each nanosecond of a copy */
-    uint32_t needed;                  /* chunks, at the moment */
+    uint64_t step_ns;         /* without a plan */
+    double idle_ns;           /* of compute, where there are several streams */
+    double out_cost, in_cost; /* that compute takes longer, for each nanosecond of a copy */
+    uint32_t needed;          /* chunks, at the moment */
     /* [item_count] by `before`, by `behind`, and by chunks for their time of the link */
     ebb_bound_item_t *out, *in, *dense_out, *dense_in;
     ebb_bound_group_t *group; /* by what a chunk costs */

@@ -197,13 +197,13 @@ static bool find_levels(ebb_report_t *r)
 
 static double above_best(const ebb_report_t *r)
 {
-    const ebb_plan_request_t q = {.device_bytes = r->in.budget_bytes ? r->in.budget_bytes : r->sum.peak_bytes,
+    const ebb_plan_request_t q = {.device_bytes = r->in.budget_bytes,
                                   .host_bytes = UINT64_MAX,
                                   .min_buffer = r->in.min_buffer,
                                   .offload = true,
                                   .recompute = true,
                                   .hardware = r->in.hardware};
-    const uint64_t least = r->all_kept ? 0 : ebb_plan_bound_ns(r->in.trace, &q);
+    const uint64_t least = r->all_kept || !q.device_bytes ? 0 : ebb_plan_bound_ns(r->in.trace, &q);
     if (!least || least == UINT64_MAX)
         return -1;
     return r->simulation.step_ns > (double)least ? r->simulation.step_ns / (double)least - 1 : 0;

@@ -682,7 +682,8 @@ def main(words: list[str]) -> int:
         print(f"{figures['programs']} programs, {kind}, seeds {min(seeds)} to {max(seeds)}: {said}")
         few = bool(figures.get("missed")) if arguments.regressions else few
         if few:
-            print("FAILED: too few were found, learned or driven, left their plan, or came back to it")
+            print("FAILED: " + ("a seed misses what it is to reach" if arguments.regressions else
+                                "too few were found, learned or driven, left their plan, or came back to it"))
         failed = failed or few or figures["failed"] > 0
     print(f"{seconds:.0f} s; {max(cpu, 0) * 1000 / max(len(to_do), 1):.0f} ms of CPU per program")
     if arguments.result:

@@ -250,7 +250,7 @@ static bool lay_out(const struct structure *k, ebb_layout_parameter_t p, uint32_
                     const uint32_t *number, ebb_layout_structure_t *s)
 {
     const uint32_t behind = p.offset_bytes + p.size_bytes;
-    uint32_t at = begin, row_at[MOST_ROWS];
+    uint32_t at = begin, row_at[MOST_ROWS], align = 4;
     *s = (ebb_layout_structure_t){.begin = begin, .output_in_front = k->output_in_front};
     for (const struct row *r = k->row; r < k->row + MOST_ROWS && r->bytes; r++) {
         const uint32_t entries = number[r->entries], bytes = r->bytes * number[r->unit];
@@ -258,13 +258,14 @@ static bool lay_out(const struct structure *k, ebb_layout_parameter_t p, uint32_
             return false;
         at = up(at, r->align ? r->align : 1);
         row_at[r - k->row] = at;
+        align = r->addresses ? 8 : align;
         for (uint32_t n = number[r->times]; n > 0; n--, at += entries * bytes)
             s->array[s->array_count++] =
                 (struct ebb_layout_array){at, entries, bytes, r->by, r->addresses, r->meant};
     }
     for (uint32_t i = 0; i < s->array_count; i++)
         s->array[i].count_at = row_at[s->array[i].count_at];
-    s->end = at == behind ? at : up(at, 8);
+    s->end = up(at, align);
     return (k->beginning       ? s->end < behind
             : k->before_end[0] ? s->end <= behind
                                : s->end == behind) &&

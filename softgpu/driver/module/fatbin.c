@@ -51,6 +51,8 @@ bool sg_elf_open(const void *image, size_t *bytes)
     if (memcmp(image, ELFMAG, SELFMAG))
         return false;
     memcpy(&head, image, sizeof head);
+    if (head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_shentsize != sizeof(Elf64_Shdr))
+        return false;
     *bytes = head.e_shoff + (size_t)head.e_shnum * head.e_shentsize;
     return true;
 }

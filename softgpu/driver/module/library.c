@@ -106,7 +106,7 @@ static bool are_among(const softgpu_kernel_t *const *kernels, uint32_t count, co
     return true;
 }
 
-/* It has all kernels of the image, and one of its units has no other ones. */
+/* It has all kernels of the image, and one of its units, if it tells them apart, has no other ones. */
 static bool is_of(const softgpu_kernel_table_t *table, const names_t *n)
 {
     for (uint32_t k = 0, i; k < n->count; k++) {
@@ -115,7 +115,7 @@ static bool is_of(const softgpu_kernel_table_t *table, const names_t *n)
         if (i == table->kernel_count)
             return false;
     }
-    bool found = !n->count || (!table->unit_count && are_among(table->kernels, table->kernel_count, n));
+    bool found = !n->count || !table->unit_count;
     for (uint32_t i = 0; i < table->unit_count && !found; i++)
         found = are_among(table->units[i].kernels, table->units[i].kernel_count, n);
     return found;

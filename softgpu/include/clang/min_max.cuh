@@ -20,7 +20,7 @@ SOFTGPU_MIN_MAX_INTEGERS(int)
 SOFTGPU_MIN_MAX_INTEGERS(long)
 SOFTGPU_MIN_MAX_INTEGERS(long long)
 
-/* Of a number and none that is one, the number. */
+/* NaN loses. */
 #define SOFTGPU_MIN_MAX_FLOATS(type, a, b, suffix)                                                           \
     static inline type min(const a x, const b y)                                                             \
     {                                                                                                        \
