@@ -248,10 +248,10 @@ static void pass_syncs(issue_t *s, uint32_t operation)
         s->thread = t->operation[operation].thread;
 }
 
-/* A copy of the program's between host and device: out if it reads memory of the device. */
+/* A copy between host and device is one out if it reads memory of the device. */
 static uint32_t engine_of(const ebb_trace_t *t, const ebb_trace_operation_t *o)
 {
-    if (o->kind != EBB_TRACE_COPY || o->verdict != EBB_HOST)
+    if (!ebb_trace_is_host_copy(o))
         return EBB_ENGINE_COMPUTE;
     return o->access_count && t->access[o->first_access].mode == EBB_READS ? EBB_ENGINE_OUT : EBB_ENGINE_IN;
 }

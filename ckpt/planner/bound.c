@@ -240,7 +240,7 @@ static double idle_ns(const ebb_model_t *m, double step_ns)
 {
     const ebb_trace_t *t = m->trace;
     for (uint32_t i = 0; i < t->operation_count; i++)
-        if (t->operation[i].kind != EBB_TRACE_COPY || t->operation[i].verdict != EBB_HOST)
+        if (!ebb_trace_is_host_copy(&t->operation[i]))
             step_ns -= (double)t->operation[i].duration_ns;
     return step_ns > 0 ? step_ns : 0;
 }

@@ -186,8 +186,7 @@ static bool reads_back(const ebb_trace_t *t)
 {
     for (uint32_t i = 0; i < t->operation_count; i++) {
         const ebb_trace_operation_t *o = &t->operation[i];
-        if (o->kind == EBB_TRACE_COPY && o->verdict == EBB_HOST && o->access_count &&
-            t->access[o->first_access].mode == EBB_READS)
+        if (ebb_trace_is_host_copy(o) && o->access_count && t->access[o->first_access].mode == EBB_READS)
             return true;
     }
     return false;

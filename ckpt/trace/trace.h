@@ -230,6 +230,12 @@ static inline const char *ebb_trace_nvtx(const ebb_trace_t *trace, const ebb_tra
 /* What an operation does to a buffer; 0: nothing. */
 ebb_mode_t ebb_trace_mode(const ebb_trace_t *trace, uint32_t operation, uint32_t buffer);
 
+/* A copy of the program's between host and device: it takes the link, not compute. */
+static inline bool ebb_trace_is_host_copy(const ebb_trace_operation_t *operation)
+{
+    return operation->kind == EBB_TRACE_COPY && operation->verdict == EBB_HOST;
+}
+
 /* Whether this access (of the trace's, one of the operation's) is the operation's first one to its buffer. */
 static inline bool ebb_trace_is_first(const ebb_trace_t *trace, uint32_t operation, uint32_t access)
 {
