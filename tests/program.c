@@ -12,7 +12,7 @@
 
 bool test_is_long(void)
 {
-    const char *set = getenv("EBB_TEST_LONG");
+    const char *set = getenv("TEST_LONG");
     return set && strcmp(set, "0");
 }
 

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-/* EBB_TEST_LONG is set (tests/run.sh --full): every case, not only what guards behaviour of its own. */
+/* TEST_LONG is set (tests/run.sh --full): every case, not only what guards behaviour of its own. */
 bool test_is_long(void);
 
 typedef struct program_run {

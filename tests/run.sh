@@ -12,7 +12,7 @@
 #   bash tests/run.sh --small-chunks                  with chunks of 64 KiB: random programs that have failed (tests/fuzz/regressions.txt), and
 #                                                     each call that fails once (test_transaction.c); an hour or more
 #
-# --full sets EBB_TEST_LONG=1, by which tests run all of their cases, seeds, budgets and means: more calls that fail, one by one
+# --full sets TEST_LONG=1, by which tests run all of their cases, seeds, budgets and means: more calls that fail, one by one
 # (test_transaction.c), every budget with every means (test_budget.c), the default run to its end, BF16 beside fp32 for 300 steps, every element
 # of the largest tensors (tests/model). Tests with the label `long` run in no other way unless they are named.
 #   TEST_SWEEP=full|policies|one      of test_budget.c alone; policies: every mode under every policy, hours
@@ -24,9 +24,9 @@ set -euo pipefail
 # All forms, also when one of them fails.
 full() {
     local self=${BASH_SOURCE[0]} failed=0
-    EBB_TEST_LONG=1 bash "$self" "$@" || failed=1
+    TEST_LONG=1 bash "$self" "$@" || failed=1
     TEST_SWEEP=policies bash "$self" -R '^ebb_budget$' || failed=1
-    EBB_TEST_LONG=1 bash "$self" --sanitize address,undefined || failed=1
+    TEST_LONG=1 bash "$self" --sanitize address,undefined || failed=1
     bash "$self" --threads || failed=1
     bash "$self" --small-chunks || failed=1
     return $failed
@@ -100,7 +100,7 @@ main() {
         # Races need threads: not the planner and its checker, nor the kernels, which have no sanitizers. (The threads of a block, in simt
         # modes, are one of the system's.)
         [[ $sanitize != *thread* ]] || left_out+='|ckpt_.*|kernels_.*|simt_.*|fast_math|conformance_table|bench_.*|gpu_.*'
-        if (($# == 0)) && [[ $sanitize == *thread* || -n ${EBB_TEST_LONG:-} ]]; then
+        if (($# == 0)) && [[ $sanitize == *thread* || -n ${TEST_LONG:-} ]]; then
             selection=(-L 'unit|differential' -E "^($left_out)$")
         elif (($# == 0)); then
             # The library, by its unit tests, and under programs of each kind: the trainer, a loop, two threads, random contents.
@@ -136,7 +136,7 @@ main() {
         TEST_EVERY_CALL=800 ctest --test-dir "$build" --output-on-failure --no-tests=error -R '^ebb_transaction$' || failed=1
         return $failed
     fi
-    (($# > 0 || ${#selection[@]} > 0)) || [[ -n ${EBB_TEST_LONG:-} ]] || { selection=(-LE '^long$') && export SEEDS=${SEEDS:-1}; }
+    (($# > 0 || ${#selection[@]} > 0)) || [[ -n ${TEST_LONG:-} ]] || { selection=(-LE '^long$') && export SEEDS=${SEEDS:-1}; }
     # One more than there are cores: most tests wait now and then. Those that measure time run alone (RUN_SERIAL).
     ctest --test-dir "$build" --parallel $(($(nproc) + 1)) --output-on-failure --no-tests=error "${selection[@]}" "$@" |
         python3 -B "$root/tests/slowest.py"

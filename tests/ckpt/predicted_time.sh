@@ -2,7 +2,7 @@
 # predicted_time.sh TRAINER LANES LIBRARY: what plans of the unmodified trainer, and of a loop on three streams (programs/lanes.c), are told
 # to take, beside what driven steps take on the software device's computed clock: time within 3%, peak equal to the chunk. Also over a
 # link that is lopsided while copies go both ways (softgpu/driver/scheduler/profile.c has the source of such rates).
-# EBB_TEST_LONG=1: more shapes, GPUs, budgets and policies; some of these fit as they are, and for some only `auto` has a plan.
+# TEST_LONG=1: more shapes, GPUs, budgets and policies; some of these fit as they are, and for some only `auto` has a plan.
 set -euo pipefail
 trainer=$1 lanes=$2 library=$3
 folder=$(mktemp -d)
@@ -24,7 +24,7 @@ import os
 import sys
 stats = json.load(open(sys.argv[1]))
 plans = [p["plan"][0]["predicted_ns"] for p in stats["planned"] if "plan" in p]
-if os.environ.get("EBB_TEST_LONG") == "1" and not plans and (" auto " not in sys.argv[2] or not stats["evictions"]):
+if os.environ.get("TEST_LONG") == "1" and not plans and (" auto " not in sys.argv[2] or not stats["evictions"]):
     print(f"{sys.argv[2]}: no plan, {stats['evictions']} evictions")
     sys.exit()
 assert len(plans) == 1 and stats["driven_timed"] >= 2 and not stats["replans"], f"{sys.argv[2]}: not driven: {stats['steps_driven']} steps"
@@ -43,7 +43,7 @@ gpt2='--layers 3 --width 192 --heads 3 --context 256 --batch 8'
 check a100 76MiB auto $gpt2
 check_run a100 54MiB auto "$lanes" steps=20
 export SOFTGPU_LINK=25,25,25,11 XDG_CACHE_HOME=$folder/lopsided
-[ "${EBB_TEST_LONG:-0}" != 1 ] || EBB_RECOMPUTE=0 check a100 90MiB auto $gpt2
+[ "${TEST_LONG:-0}" != 1 ] || EBB_RECOMPUTE=0 check a100 90MiB auto $gpt2
 EBB_RECOMPUTE=0 check_run a100 54MiB auto "$lanes" steps=20
 export SOFTGPU_LINK=50,150,50,150 XDG_CACHE_HOME=$folder/two-way # copies in slow kernels down three times as much as copies out
 EBB_RECOMPUTE=0 check_run a100 54MiB auto "$lanes" steps=20
@@ -60,7 +60,7 @@ PYTHON
 unset SOFTGPU_LINK
 export XDG_CACHE_HOME=$folder
 EBB_OFFLOAD=0 check_run h100 120MiB auto "$lanes" steps=20 mib=12
-if [ "${EBB_TEST_LONG:-0}" = 1 ]; then
+if [ "${TEST_LONG:-0}" = 1 ]; then
     EBB_RECOMPUTE=0 check rtx4090 90MiB auto $gpt2
     llama='--model llama:tiny --layers 4 --width 256 --heads 4 --kv-heads 2 --context 256 --batch 8'
     for gpu in a100 h100 rtx4090; do

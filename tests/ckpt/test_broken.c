@@ -1,6 +1,6 @@
 /* A broken invariant ends planning, not the program: the loop in programs/loop.c, under a libebb in which one breaks (break.c). The same
  * libebb shows that no plan's installation pins.
- * TEST_ONLY=PATTERN: some of the tests; EBB_TEST_LONG=1: at more operations. */
+ * TEST_ONLY=PATTERN: some of the tests; TEST_LONG=1: at more operations. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

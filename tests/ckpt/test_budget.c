@@ -117,7 +117,7 @@ static bool is_swept(const char *how)
     return !strcmp(wanted ? wanted : test_is_long() ? "full" : "", how);
 }
 
-/* All combinations with TEST_SWEEP=full or EBB_TEST_LONG=1, the least with TEST_SWEEP=one, else each budget from `least` to `most`
+/* All combinations with TEST_SWEEP=full or TEST_LONG=1, the least with TEST_SWEEP=one, else each budget from `least` to `most`
  * percent with one of the means in turn. */
 static void sweep(const char *arguments, int least, int most)
 {

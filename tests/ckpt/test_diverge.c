@@ -1,5 +1,5 @@
 /* A step that departs from the plan at one launch, at each of its launches in turn, under libebb: the loop in programs/loop.c.
- * EBB_TEST_LONG=1: every launch, and every means of a plan; else every fourth launch, and the means in turn. TEST_ONLY=PATTERN. */
+ * TEST_LONG=1: every launch, and every means of a plan; else every fourth launch, and the means in turn. TEST_ONLY=PATTERN. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

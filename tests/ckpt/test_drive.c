@@ -1,5 +1,5 @@
 /* Programs that do not keep to the plan, under libebb: the loop in programs/loop.c, which knows nothing of
- * it. Its output is a hash of all that it has computed. TEST_ONLY=PATTERN: some of the tests; EBB_TEST_LONG=1: more seeds and means. */
+ * it. Its output is a hash of all that it has computed. TEST_ONLY=PATTERN: some of the tests; TEST_LONG=1: more seeds and means. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

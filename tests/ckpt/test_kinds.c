@@ -1,5 +1,5 @@
 /* Kinds of step that alternate, under libebb: the loop in programs/loop.c. TEST_ONLY=PATTERN: some of the tests;
- * EBB_TEST_LONG=1: each by every means, and a long one more. */
+ * TEST_LONG=1: each by every means, and a long one more. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

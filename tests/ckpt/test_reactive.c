@@ -144,7 +144,7 @@ static void assert_same_run(const history_t *a, const history_t *b)
     assert_true(strlen(a->state_hash) > 8);
 }
 
-/* Percent of the peak. All three budgets with EBB_TEST_LONG=1. */
+/* Percent of the peak. All three budgets with TEST_LONG=1. */
 static void the_trainer_has_the_same_bits(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* Steps on several streams that wait for one another: what libebb learns of one on two, programs/nasty's `branches`, and how one
- * on three is driven, programs/lanes.c. TEST_SEEDS=N: by so many orders of what is not ordered; EBB_TEST_LONG=1: more of the rest. */
+ * on three is driven, programs/lanes.c. TEST_SEEDS=N: by so many orders of what is not ordered; TEST_LONG=1: more of the rest. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

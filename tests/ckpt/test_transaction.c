@@ -2,7 +2,7 @@
  * the end of the program. While a plan is installed none of them may be noticed: the same output, and the plan, or one after it, is
  * driven in the end. While it is driven, left, changed, or contents are rebuilt, the program may at most be told of an error.
  *
- * Of a row of calls with one name the first and the last are taken, and of those a few, spread over each phase; with EBB_TEST_LONG=1 more
+ * Of a row of calls with one name the first and the last are taken, and of those a few, spread over each phase; with TEST_LONG=1 more
  * of them, in all scenes. TEST_EVERY_CALL=N: each of the first N calls of a phase, in all scenes. That is for a build with small chunks, in
  * which a run takes a tenth of the time (tests/run.sh --small-chunks): 800 are all of the driver's while plans are installed, and after
  * that a step at least. TEST_SCENE=NAME: tests of that name (asterisks allowed).

@@ -2,12 +2,12 @@
 # bf16_curve.sh EBB_TRAIN [STEPS]: on the quickstart's text, the default model trained in BF16 has the losses of the one trained in
 # fp32: the mean of each tenth of the run, of twenty steps at least, within 1%, and the held-out loss. (Fewer steps say less: adding
 # in another order, with --attention naive, moves means of ten steps by up to 0.75% in fp32, too.) 40 steps, or STEPS;
-# EBB_TEST_LONG=1: 300, and with stochastic rounding, too. The rate rises as in the default run, for 92 steps to 0.004: if it rises
+# TEST_LONG=1: 300, and with stochastic rounding, too. The rate rises as in the default run, for 92 steps to 0.004: if it rises
 # faster the loss has spikes in fp32, too, and which step has one is chance.
 set -euo pipefail
 trainer=$1 steps=${2:-40}
 roundings=(nearest)
-[[ ${EBB_TEST_LONG:-} != 1 ]] || { steps=300 roundings+=(stochastic); }
+[[ ${TEST_LONG:-} != 1 ]] || { steps=300 roundings+=(stochastic); }
 command -v bible >/dev/null || exit 77
 read -r rate warmup < <(awk -v n="$steps" 'BEGIN { print (n > 92 ? "0.004 " 92 / n : 0.004 * n / 92 " 1") }')
 rise=(--lr "$rate" --warmup "$warmup")

@@ -161,7 +161,7 @@ static void assert_differ(int run, const char *const *changes, size_t count)
 }
 
 /* Each part of the run matters to the comparison: without it, or with a little more of it, the comparison
- * fails. (EBB_TEST_LONG=1; the next two do the same in less time.) */
+ * fails. (TEST_LONG=1; the next two do the same in less time.) */
 static void training_with_one_option_changed_differs(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* programs/pair.c at budgets down to 40% of what it takes: the same bits as without ebb, on a device that has no more
- * memory than the budget. EBB_TEST_LONG=1: more budgets. */
+ * memory than the budget. TEST_LONG=1: more budgets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

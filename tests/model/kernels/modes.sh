@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # modes.sh <test program> <compare_modes>: runs a test of kernels in fast mode, in SIMT mode with several block sizes and
-# orders of threads, and in checked mode, and compares the results. One block size unless EBB_TEST_LONG=1.
+# orders of threads, and in checked mode, and compares the results. One block size unless TEST_LONG=1.
 #
 # Between fast and SIMT mode what only moves numbers, or adds them up in an order that the source gives, has the same bits;
 # sums over lanes differ by rounding. Between block sizes everything has the same bits but what a whole block adds up (the
@@ -34,7 +34,7 @@ run fast SOFTGPU_MODE=fast
 run as_launched SOFTGPU_MODE=simt
 compare fast as_launched "${moved[@]}"
 blocks=(64)
-[[ ${EBB_TEST_LONG:-} != 1 ]] || blocks=(32 64 256)
+[[ ${TEST_LONG:-} != 1 ]] || blocks=(32 64 256)
 for block in "${blocks[@]}"; do
     run "block_$block" SOFTGPU_MODE=simt SOFTGPU_BLOCK=$block SOFTGPU_SEED=$block
     compare fast "block_$block" "${moved[@]}"

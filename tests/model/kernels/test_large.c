@@ -1,5 +1,5 @@
 /* Tensors of more than 2^31 elements: indices are 64 bits wide. Rows at both ends of a large table, of which nothing else is
- * touched (no memory is needed for the rest); and, with EBB_TEST_LONG=1, every element of a tensor of 4 GiB, which three kernels
+ * touched (no memory is needed for the rest); and, with TEST_LONG=1, every element of a tensor of 4 GiB, which three kernels
  * go through. Without it the same sweep over a small one. */
 #include <stdarg.h>
 #include <stddef.h>
@@ -144,7 +144,7 @@ static void compare_rows(const uint16_t *x, size_t rows, const uint16_t *expecte
 static void every_element_of_a_large_tensor_is_right(void **state)
 {
     (void)state;
-    bool all = getenv("EBB_TEST_LONG") != NULL;
+    bool all = getenv("TEST_LONG") != NULL;
     int B = all ? (1 << 15) + 1 : 65;
     size_t rows = (size_t)B * T;
     assert_true(!all || rows * C > (size_t)1 << 31);

@@ -1,4 +1,4 @@
-/* AdamW over more than 2^31 elements (EBB_TEST_LONG=1; without it the same over 2 million): all of them are gone through, and the
+/* AdamW over more than 2^31 elements (TEST_LONG=1; without it the same over 2 million): all of them are gone through, and the
  * first and the last part of each array has what a launch over that part alone makes of it.
  *
  * Four arrays of 8 GiB and one of 4 are more than most machines have. So all parts of an array between the first and the last are
@@ -164,7 +164,7 @@ static void assert_part(const void *device, const void *expected, size_t bytes, 
 static void optimizer_goes_through_every_element(void **state)
 {
     (void)state;
-    const int all = getenv("EBB_TEST_LONG") != NULL;
+    const int all = getenv("TEST_LONG") != NULL;
     size_t least = 0;
     OK(vmm.granularity(&least, &of_device, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
     const size_t bytes = all ? (size_t)32 << 20 : least, parts = all ? 258 : 4, each = bytes / sizeof(float),

@@ -15,9 +15,7 @@ static uint64_t state;
 void rows_seed(void)
 {
     const char *given = getenv("PTX_SEED");
-    const uint64_t seed = given                     ? strtoull(given, NULL, 10)
-                          : getenv("EBB_TEST_LONG") ? (uint64_t)time(NULL)
-                                                    : 1;
+    const uint64_t seed = given ? strtoull(given, NULL, 10) : getenv("TEST_LONG") ? (uint64_t)time(NULL) : 1;
     print_message("PTX_SEED=%llu\n", (unsigned long long)seed);
     state = seed * 2654435761u + 1;
 }
