@@ -317,6 +317,49 @@ static void a_wrong_future_costs_time_and_nothing_else(void **state)
     assert_true(ebb_usage(device0).peak_bytes <= ebb_usage(device0).budget_bytes);
 }
 
+/* ---- a free, while ebb's own copy of the buffer is under way ---- */
+
+/* The stream of the copies gets work that takes a while, with memory of the driver's. */
+static void keep_busy(ebb_direction_t direction, CUdeviceptr memory)
+{
+    const CUstream stream = ebb_stream_handle(ebb_copy_stream(device0, direction));
+    for (unsigned k = 0; k < 100; k++)
+        OK(ebb_driver.cuMemsetD32Async(memory, k, WORDS, stream));
+}
+
+static bool is_over_once_forgotten(ebb_buffer_t *b)
+{
+    const ebb_residence_t *r = b->residence;
+    const ebb_mark_t copy = r->where == EBB_LEAVING ? r->left : r->ready;
+    const bool before = ebb_mark_reached(copy);
+    ebb_residence_forget(b, NULL);
+    return !before && ebb_mark_reached(copy);
+}
+
+static void a_buffer_is_forgotten_when_its_copies_are_over(void **state)
+{
+    (void)state;
+    CUdeviceptr memory;
+    write_all(0);
+    OK(cuCtxSynchronize());
+    ebb_lock();
+    OK(ebb_driver.cuMemAlloc_v2(&memory, WORDS * 4));
+    ebb_buffer_t *b = ebb_buffer_at(&ebb_global, model[0].address);
+    keep_busy(EBB_OUT, memory);
+    OK(ebb_leave(b, false));
+    const bool out = is_over_once_forgotten(b);
+    OK(ebb_leave(b, false));
+    OK(ebb_vacate(b));
+    keep_busy(EBB_IN, memory);
+    OK(ebb_fetch(b));
+    const bool in = is_over_once_forgotten(b);
+    OK(ebb_driver.cuMemFree_v2(memory));
+    ebb_unlock();
+    assert_true(out);
+    assert_true(in);
+    read_all(0);
+}
+
 /* ---- another thread, while host memory is pinned ---- */
 
 static struct {
@@ -407,6 +450,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(contents_survive_under_a_known_future),
         cmocka_unit_test(a_wrong_future_costs_time_and_nothing_else),
+        cmocka_unit_test(a_buffer_is_forgotten_when_its_copies_are_over),
         cmocka_unit_test(another_threads_calls_go_on_while_what_an_eviction_needs_is_pinned),
     };
     return cmocka_run_group_tests_name("residence", tests, setup, NULL);
