@@ -302,8 +302,8 @@ static CUresult free_now(CUdeviceptr address)
 
 /* A free is ordered on its stream, which the program has put behind every use: by events, or by what CUDA says of the legacy default stream.
  * Work in that waits for all blocking streams, and what these are given next waits for it (CUDA driver API, "Stream synchronization
- * behavior"). As ebb gives the driver nothing to do for a free, these rules would order nothing: between the legacy stream and others the
- * free's stream is made to wait here. */
+ * behavior"). As ebb gives the driver nothing to do for a free, these rules would order nothing, and a stream without work would count as
+ * done with it once the program has asked for that stream: between the legacy stream and others the free's stream is made to wait here. */
 static ebb_status_t order_free(ebb_stream_t *stream, const ebb_buffer_t *b)
 {
     bool by_rule = ebb_is_legacy_stream(ebb_stream_handle(stream)) || b->use_count > EBB_USE_MARKS;

@@ -1,9 +1,11 @@
 /* behaviour: a free on a blocking stream comes after what the legacy default stream was given before it, also where that stream has nothing
- * of its own to do: what uses the memory there does not reach the data of a new owner on a stream that waits for neither.
+ * else to do and is waited for: what uses the memory there does not reach the data of a new owner on a stream that waits for neither.
  * rules: none
  * source: CUDA driver API, Stream synchronization behavior, Legacy default stream; Stream Ordered Memory Allocator
  */
 #include "conformance.h"
+
+enum { LAUNCHES = 100 };
 
 static void check(size_t words)
 {
@@ -12,12 +14,12 @@ static void check(size_t words)
     OK(cuMemAllocAsync(&p, words * 4, freeing));
     OK(cuCtxSynchronize());
 
-    hold_t h = hold(NULL);
-    fill(NULL, p, 1, (int)words);
+    for (int i = 0; i < LAUNCHES; i++)
+        fill(NULL, p, 1, (int)words);
     OK(cuMemFreeAsync(p, freeing));
+    OK(cuStreamSynchronize(freeing));
     OK(cuMemAllocAsync(&q, words * 4, owner));
     fill(owner, q, 2, (int)words);
-    let_go(h);
     OK(cuCtxSynchronize());
     OK(cuMemcpyDtoD(out, q + (words - 1) * 4, 4));
     CHECK(read_int(out) == 2);
