@@ -58,7 +58,7 @@ static const char *fault(const ebb_boundary_t *b, const ebb_plan_t *plan, uint32
     if (place->chunk_count != count)
         return "has another size";
     for (uint32_t k = 0; k < count; k++)
-        if (!pair(pairs, plan->chunk[place->first_chunk + k], b->chunk[b->first[i] + k]))
+        if (!pair(pairs, plan->chunk[place->first_chunk + k], ebb_boundary_chunk(b, i, k)))
             return "shares chunks with others";
     return NULL;
 }

@@ -204,9 +204,14 @@ void ebb_boundary_delete(ebb_boundary_t *boundary);
 /* Whether a plan can be driven from there. False: `why` says what is elsewhere, in one line. */
 bool ebb_boundary_agrees(const ebb_boundary_t *boundary, const ebb_plan_t *plan, char *why, size_t why_bytes);
 
-static inline uint32_t ebb_boundary_chunks(const ebb_boundary_t *b, uint32_t buffer)
+/* On how many chunks a place must lie, and on which. No boundary (NULL), or no buffer's place: wherever it likes. */
+static inline uint32_t ebb_boundary_chunks(const ebb_boundary_t *b, uint32_t place)
 {
-    return b->first[buffer + 1] - b->first[buffer];
+    return b && place < b->buffer_count ? b->first[place + 1] - b->first[place] : 0;
+}
+static inline uint32_t ebb_boundary_chunk(const ebb_boundary_t *b, uint32_t place, uint32_t i)
+{
+    return b->chunk[b->first[place] + i];
 }
 
 /* ---- rotation ----

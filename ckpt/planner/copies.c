@@ -4,6 +4,80 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- room for longer intervals ---- */
+
+/* Of places that a boundary puts on the same chunks one at a time has them. Owns its arrays. */
+typedef struct room {
+    const ebb_schedule_t *schedule;
+    const ebb_model_t *model;
+    uint32_t limit; /* chunks */
+    uint32_t *used; /* per position */
+    uint64_t *
+        given; /* per position `words` words of bits: the boundary's chunks that are taken; NULL: there is none */
+    uint32_t words;
+} room_t;
+
+static uint64_t *word_of(const room_t *r, uint32_t position, uint32_t chunk)
+{
+    return r->given + (size_t)position * r->words + chunk / 64;
+}
+
+static uint64_t bit_of(uint32_t chunk)
+{
+    return UINT64_C(1) << chunk % 64;
+}
+
+static bool has_room(const room_t *r, uint32_t place, uint32_t from, uint32_t to)
+{
+    const ebb_boundary_t *b = r->model->request->boundary;
+    const uint32_t chunks = ebb_place_chunks(r->schedule, r->model, place),
+                   given = ebb_boundary_chunks(b, place);
+    for (uint32_t i = from; i < to; i++) {
+        if (r->used[i] + chunks > r->limit)
+            return false;
+        for (uint32_t k = 0; k < given; k++)
+            if (*word_of(r, i, ebb_boundary_chunk(b, place, k)) & bit_of(ebb_boundary_chunk(b, place, k)))
+                return false;
+    }
+    return true;
+}
+
+static void take_given(room_t *r, uint32_t place, uint32_t from, uint32_t to)
+{
+    const ebb_boundary_t *b = r->model->request->boundary;
+    for (uint32_t i = from; i < to; i++)
+        for (uint32_t k = 0; k < ebb_boundary_chunks(b, place); k++)
+            *word_of(r, i, ebb_boundary_chunk(b, place, k)) |= bit_of(ebb_boundary_chunk(b, place, k));
+}
+
+static void occupy(room_t *r, uint32_t place, uint32_t from, uint32_t to)
+{
+    const uint32_t chunks = ebb_place_chunks(r->schedule, r->model, place);
+    for (uint32_t i = from; i < to; i++)
+        r->used[i] += chunks;
+    take_given(r, place, from, to);
+}
+
+/* False: no memory. */
+static bool find_room(room_t *r, const ebb_schedule_t *s, const ebb_model_t *m, uint32_t limit)
+{
+    const ebb_boundary_t *b = m->request->boundary;
+    *r = (room_t){.schedule = s, .model = m, .limit = limit, .used = ebb_schedule_profile(s, m)};
+    if (!b)
+        return r->used;
+    r->words = b->chunk_count / 64 + 1;
+    r->given = calloc(((size_t)s->event_count + 1) * r->words, sizeof *r->given);
+    for (uint32_t i = 0; r->given && i < s->interval_count; i++)
+        take_given(r, s->interval[i].place, s->interval[i].first, s->interval[i].last + 1);
+    return r->used && r->given;
+}
+
+static void free_room(room_t *r)
+{
+    free(r->used);
+    free(r->given);
+}
+
 /* ---- copies that need not be ----
  *
  * What the walk need not have moved. It gives up at each moment what it must at that moment; when the step has been
@@ -14,8 +88,7 @@
 typedef struct keep {
     ebb_schedule_t *schedule;
     const ebb_model_t *model;
-    uint32_t limit;
-    uint32_t *used;  /* chunks, per position */
+    room_t room;
     uint32_t *first; /* per place: its first interval, or EBB_NONE */
     uint32_t *next;  /* per interval: the place's next one, or EBB_NONE */
     uint64_t *order; /* intervals that end with a copy out */
@@ -35,21 +108,6 @@ static void find_next_intervals(keep_t *k)
     }
 }
 
-/* Whether there is room for so many chunks more from one position on up to another one. */
-static bool fits(const keep_t *k, uint32_t chunks, uint32_t from, uint32_t to)
-{
-    for (uint32_t i = from; i < to; i++)
-        if (k->used[i] + chunks > k->limit)
-            return false;
-    return true;
-}
-
-static void occupy(keep_t *k, uint32_t chunks, uint32_t from, uint32_t to)
-{
-    for (uint32_t i = from; i < to; i++)
-        k->used[i] += chunks;
-}
-
 static void take_back(ebb_schedule_t *s, uint32_t *move)
 {
     if (*move != EBB_NONE)
@@ -58,27 +116,27 @@ static void take_back(ebb_schedule_t *s, uint32_t *move)
 }
 
 /* Between two intervals. */
-static void keep_between(keep_t *k, ebb_interval_t *from, ebb_interval_t *to, uint32_t chunks)
+static void keep_between(keep_t *k, ebb_interval_t *from, ebb_interval_t *to)
 {
-    if (to->fetch == EBB_NONE || !fits(k, chunks, from->last + 1, to->first))
+    if (to->fetch == EBB_NONE || !has_room(&k->room, from->place, from->last + 1, to->first))
         return;
-    occupy(k, chunks, from->last + 1, to->first);
+    occupy(&k->room, from->place, from->last + 1, to->first);
     from->last = to->first - 1;
     take_back(k->schedule, &from->evict);
     take_back(k->schedule, &to->fetch);
 }
 
 /* From a buffer's last interval in a step to its first one in the next. */
-static void keep_over_the_end(keep_t *k, ebb_interval_t *from, ebb_interval_t *to, uint32_t chunks)
+static void keep_over_the_end(keep_t *k, ebb_interval_t *from, ebb_interval_t *to)
 {
     ebb_schedule_t *s = k->schedule;
     const ebb_boundary_t *agreed = k->model->request->boundary;
     const uint32_t begin = to->first, end = from->last + 1;
-    if ((agreed && agreed->start[to->place] != EBB_NOT_THERE) || !fits(k, chunks, 0, begin) ||
-        !fits(k, chunks, end, s->event_count))
+    if ((agreed && agreed->start[to->place] != EBB_NOT_THERE) || !has_room(&k->room, to->place, 0, begin) ||
+        !has_room(&k->room, to->place, end, s->event_count))
         return;
-    occupy(k, chunks, 0, begin);
-    occupy(k, chunks, end, s->event_count);
+    occupy(&k->room, to->place, 0, begin);
+    occupy(&k->room, to->place, end, s->event_count);
     s->on_host[to->place] = false;
     take_back(s, &from->evict);
     take_back(s, &to->fetch);
@@ -98,9 +156,9 @@ static void keep(keep_t *k)
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t index = (uint32_t)k->order[i], next = k->next[index], place = s->interval[index].place;
         if (next != EBB_NONE)
-            keep_between(k, &s->interval[index], &s->interval[next], chunks_of(k, index));
+            keep_between(k, &s->interval[index], &s->interval[next]);
         else if (place < k->model->trace->buffer_count && s->on_host[place])
-            keep_over_the_end(k, &s->interval[index], &s->interval[k->first[place]], chunks_of(k, index));
+            keep_over_the_end(k, &s->interval[index], &s->interval[k->first[place]]);
     }
 }
 
@@ -108,16 +166,17 @@ bool ebb_schedule_keep(ebb_schedule_t *s, const ebb_model_t *m, uint32_t limit)
 {
     const size_t places = (size_t)m->trace->buffer_count + s->scratch_count + 1,
                  intervals = (size_t)s->interval_count + 1;
-    keep_t k = {.schedule = s, .model = m, .limit = limit, .used = ebb_schedule_profile(s, m)};
+    keep_t k = {.schedule = s, .model = m};
+    const bool known = find_room(&k.room, s, m, limit);
     k.first = malloc(places * sizeof *k.first);
     k.next = malloc(intervals * sizeof *k.next);
     k.order = malloc(intervals * sizeof *k.order);
-    const bool good = k.used && k.first && k.next && k.order;
+    const bool good = known && k.first && k.next && k.order;
     for (size_t i = 0; good && i < places; i++)
         k.first[i] = EBB_NONE;
     if (good)
         keep(&k);
-    free(k.used);
+    free_room(&k.room);
     free(k.first);
     free(k.next);
     free(k.order);
@@ -134,8 +193,7 @@ bool ebb_schedule_keep(ebb_schedule_t *s, const ebb_model_t *m, uint32_t limit)
 typedef struct relax {
     ebb_schedule_t *schedule;
     const ebb_model_t *model;
-    uint32_t limit;       /* chunks */
-    uint32_t *used;       /* per position */
+    room_t room;
     double *begin_ns;     /* per position, and the end */
     uint32_t *previous;   /* per interval: the last position before it that its place needs, plus 1 */
     uint32_t *next;       /* per interval: the first position after it */
@@ -176,11 +234,10 @@ static void find_neighbours(relax_t *r)
 
 static bool take(relax_t *r, const ebb_interval_t *interval, uint32_t position)
 {
-    uint32_t chunks = ebb_place_chunks(r->schedule, r->model, interval->place);
-    if (r->used[position] + chunks > r->limit)
-        return false;
-    r->used[position] += chunks;
-    return true;
+    const bool good = has_room(&r->room, interval->place, position, position + 1);
+    if (good)
+        occupy(&r->room, interval->place, position, position + 1);
+    return good;
 }
 
 /* Intervals whose evict, or fetch, is set, by the position of that move: the moves' positions order them. How many. */
@@ -275,17 +332,17 @@ static bool relax(relax_t *r)
 
 bool ebb_schedule_relax(ebb_schedule_t *s, const ebb_model_t *m, uint32_t limit)
 {
-    relax_t r = {.schedule = s, .model = m, .limit = limit};
+    relax_t r = {.schedule = s, .model = m};
     const size_t intervals = 2 * (size_t)s->interval_count + 1, events = (size_t)s->event_count + 1;
-    r.used = ebb_schedule_profile(s, m);
+    const bool known = find_room(&r.room, s, m, limit);
     r.begin_ns = calloc(events, sizeof *r.begin_ns);
     r.previous = calloc(intervals, sizeof *r.previous);
     r.next = calloc(intervals, sizeof *r.next);
     r.first = calloc((size_t)m->trace->buffer_count + s->scratch_count + 1, sizeof *r.first);
     r.key = calloc(intervals, sizeof *r.key);
     r.tail = calloc(intervals, sizeof *r.tail);
-    const bool good = r.used && r.begin_ns && r.previous && r.next && r.first && r.key && r.tail && relax(&r);
-    free(r.used);
+    const bool good = known && r.begin_ns && r.previous && r.next && r.first && r.key && r.tail && relax(&r);
+    free_room(&r.room);
     free(r.begin_ns);
     free(r.previous);
     free(r.next);

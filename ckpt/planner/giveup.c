@@ -224,6 +224,13 @@ void ebb_planner_score(ebb_planner_walk_t *w, uint32_t buffer)
                (b->chunks * power(idle > 1e-6 ? idle : 1e-6, w->params->idle));
 }
 
+static void own(ebb_planner_walk_t *w, uint32_t buffer, uint32_t owner)
+{
+    const ebb_boundary_t *b = w->model->request->boundary;
+    for (uint32_t i = 0; i < ebb_boundary_chunks(b, buffer); i++)
+        w->owner[ebb_boundary_chunk(b, buffer, i)] = owner;
+}
+
 void ebb_planner_end_interval(ebb_planner_walk_t *w, uint32_t buffer, ebb_fate_t fate)
 {
     ebb_buffer_state_t *s = &w->state[buffer];
@@ -246,6 +253,7 @@ void ebb_planner_end_interval(ebb_planner_walk_t *w, uint32_t buffer, ebb_fate_t
     if (fate == EBB_OFFLOAD)
         s->host = s->content;
     w->used_chunks -= w->model->buffer[buffer].chunks;
+    own(w, buffer, EBB_NONE);
     uint32_t moved = w->resident[--w->resident_count];
     w->resident[s->index] = moved;
     w->state[moved].index = s->index;
@@ -300,15 +308,45 @@ static void book(ebb_planner_walk_t *w, uint32_t buffer)
     ebb_planner_await(w, buffer);
 }
 
+static void give_up(ebb_planner_walk_t *w, uint32_t victim)
+{
+    if (w->state[victim].fate == EBB_OFFLOAD)
+        book(w, victim);
+    ebb_planner_end_interval(w, victim, w->state[victim].fate);
+}
+
+bool ebb_planner_has_way(const ebb_planner_walk_t *w, uint32_t buffer)
+{
+    const ebb_boundary_t *b = w->model->request->boundary;
+    for (uint32_t i = 0; i < ebb_boundary_chunks(b, buffer); i++)
+        if (w->owner[ebb_boundary_chunk(b, buffer, i)] != EBB_NONE)
+            return false;
+    return true;
+}
+
+void ebb_planner_make_way(ebb_planner_walk_t *w, uint32_t buffer)
+{
+    const ebb_boundary_t *b = w->model->request->boundary;
+    for (uint32_t i = 0; i < ebb_boundary_chunks(b, buffer); i++) {
+        const uint32_t victim = w->owner[ebb_boundary_chunk(b, buffer, i)];
+        if (victim == EBB_NONE)
+            continue;
+        ebb_planner_score(w, victim);
+        w->failed |= w->state[victim].pins || w->state[victim].fate == EBB_KEEP;
+        if (w->failed)
+            return;
+        give_up(w, victim);
+    }
+    own(w, buffer, buffer);
+}
+
 void ebb_planner_make_room(ebb_planner_walk_t *w, uint32_t chunks, uint32_t beyond)
 {
     while (w->used_chunks + chunks > w->params->target_chunks) {
         const uint32_t victim = ebb_planner_find_victim(w, beyond);
         if (victim == EBB_NONE)
             return;
-        if (w->state[victim].fate == EBB_OFFLOAD)
-            book(w, victim);
-        ebb_planner_end_interval(w, victim, w->state[victim].fate);
+        give_up(w, victim);
     }
 }
 

@@ -400,7 +400,8 @@ typedef struct ebb_planner_walk {
     const ebb_search_params_t *params;
     ebb_schedule_t *schedule;
     ebb_buffer_state_t *state;
-    uint32_t *resident, *away, *death;   /* death: all buffers, by the point at which they are freed */
+    uint32_t *resident, *away, *death; /* death: all buffers, by the point at which they are freed */
+    uint32_t *owner; /* per chunk of the boundary: the resident buffer whose place it is part of, EBB_NONE */
     uint32_t resident_count, away_count; /* away: those whose fetch should begin now */
     ebb_awaited_t *awaited;              /* heap: fetches that should begin later, the next one first */
     uint32_t awaited_count, awaited_room;
@@ -472,6 +473,10 @@ static inline bool ebb_planner_protected(const ebb_planner_walk_t *w, uint32_t b
 /* giveup.c. Room for `chunks` more, as far as there is something to give up; only things that are
  * needed after operation `beyond`. */
 void ebb_planner_make_room(ebb_planner_walk_t *w, uint32_t chunks, uint32_t beyond);
+/* What lies where a boundary puts this buffer is given up. It fails if that is needed now. */
+void ebb_planner_make_way(ebb_planner_walk_t *w, uint32_t buffer);
+/* Whether nothing does. */
+bool ebb_planner_has_way(const ebb_planner_walk_t *w, uint32_t buffer);
 /* What a fixed strategy does not hold is given up: of one buffer that has been touched, or of all. */
 void ebb_planner_let_go(ebb_planner_walk_t *w, uint32_t buffer);
 void ebb_planner_let_all_go(ebb_planner_walk_t *w);

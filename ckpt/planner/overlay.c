@@ -288,8 +288,7 @@ static void turn(sweep_t *w, uint32_t position)
 
 static bool is_given(const sweep_t *w, uint32_t place)
 {
-    const ebb_boundary_t *b = w->model->request->boundary;
-    return b && place < b->buffer_count && ebb_boundary_chunks(b, place);
+    return ebb_boundary_chunks(w->model->request->boundary, place);
 }
 
 /* Books an interval among those that the block has. False: it is taken then, or no memory. */
@@ -317,7 +316,7 @@ static bool place_given(sweep_t *w, uint32_t place, uint32_t interval)
     if (count != ebb_boundary_chunks(b, place))
         return false;
     for (; w->got[place] < count; w->got[place]++) {
-        const uint32_t chunk = b->chunk[b->first[place] + w->got[place]];
+        const uint32_t chunk = ebb_boundary_chunk(b, place, w->got[place]);
         w->overlay->chunk[first + w->got[place]] = chunk;
         for (uint32_t i = interval; i != EBB_NONE; i = w->next_interval[i])
             if (!book_given(w, chunk, &w->schedule->interval[i]))

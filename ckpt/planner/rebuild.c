@@ -53,6 +53,7 @@ void ebb_planner_admit(ebb_planner_walk_t *w, uint32_t buffer, uint32_t content,
 {
     uint32_t chunks = w->model->buffer[buffer].chunks;
     ebb_buffer_state_t *s = &w->state[buffer];
+    ebb_planner_make_way(w, buffer);
     ebb_planner_make_room(w, chunks, w->point);
     w->used_chunks += chunks;
     s->content = content;

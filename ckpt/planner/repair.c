@@ -115,7 +115,7 @@ static void order_places(repair_t *r, const ebb_boundary_t *b)
 {
     for (int given = 1; given >= 0; given--) {
         for (uint32_t i = 0; i < r->places; i++)
-            if ((b && i < b->buffer_count && ebb_boundary_chunks(b, i)) == given)
+            if ((ebb_boundary_chunks(b, i) > 0) == given)
                 r->order[r->count++] = i;
         r->given = given ? r->count : r->given;
     }

@@ -79,7 +79,7 @@ static void prefetch(ebb_planner_walk_t *w)
     for (uint32_t buffer; (buffer = ebb_planner_due(w)) != EBB_NONE && !w->failed;) {
         uint32_t chunks = w->model->buffer[buffer].chunks;
         ebb_planner_make_room(w, chunks, ebb_planner_next(w, buffer)->operation);
-        if (w->used_chunks + chunks > w->params->target_chunks)
+        if (w->used_chunks + chunks > w->params->target_chunks || !ebb_planner_has_way(w, buffer))
             return;
         ebb_planner_fetch(w, buffer, ebb_planner_position(w));
     }
@@ -128,6 +128,7 @@ static void begin(ebb_planner_walk_t *w)
         if (!b->persistent || !b->chunks)
             continue;
         if (!w->schedule->on_host[i]) {
+            ebb_planner_make_way(w, i);
             w->used_chunks += b->chunks;
             s->content = s->program;
             s->index = w->resident_count;
@@ -286,11 +287,14 @@ bool ebb_schedule_walk(ebb_schedule_t *s, const ebb_model_t *m, const ebb_search
     s->on_host = calloc(buffers, sizeof *s->on_host);
     if (s->on_host)
         agree(s, m);
-    bool good = w.state && w.resident && w.away && w.ranking && w.due && w.waiting && w.death && w.seen &&
-                w.position_of && s->on_host;
+    const uint32_t given = m->request->boundary ? m->request->boundary->chunk_count : 0;
+    w.owner = malloc(((size_t)given + 1) * sizeof *w.owner);
+    bool good = w.owner && w.state && w.resident && w.away && w.ranking && w.due && w.waiting && w.death &&
+                w.seen && w.position_of && s->on_host;
     for (int round = 0; good && round < ROUNDS; round++) {
         memset(w.state, 0, buffers * sizeof *w.state);
         memset(w.seen, 0, operations * sizeof *w.seen);
+        memset(w.owner, 0xff, ((size_t)given + 1) * sizeof *w.owner);
         memset(w.due, 0xff, operations * sizeof *w.due);
         w.resident_count = w.rank_count = w.away_count = w.awaited_count = w.redirect_count = w.seen_stamp =
             0;
@@ -307,6 +311,7 @@ bool ebb_schedule_walk(ebb_schedule_t *s, const ebb_model_t *m, const ebb_search
             break;
     }
     good = good && !w.failed;
+    free(w.owner);
     free(w.state);
     free(w.resident);
     free(w.away);
