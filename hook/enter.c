@@ -77,9 +77,9 @@ bool ebb_have_driver(void)
 
 CUresult ebb_waited(CUresult result)
 {
-    ebb_device_t *dev = result ? NULL : ebb_enter();
+    ebb_device_t *dev = ebb_enter();
     if (dev) {
-        ebb_run_waited(dev);
+        ebb_run_waited(dev, result);
         ebb_unlock();
     }
     return result ? result : ebb_program_has_failed(&ebb_global) ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;

@@ -81,9 +81,9 @@ size_t ebb_run_floor(ebb_device_t *dev)
     return 0;
 }
 
-void ebb_run_waited(ebb_device_t *dev)
+void ebb_run_waited(ebb_device_t *dev, CUresult result)
 {
-    if (run_stand_in.waited)
+    if (run_stand_in.waited && !result)
         run_stand_in.waited(dev);
 }
 

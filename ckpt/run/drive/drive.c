@@ -659,7 +659,7 @@ void ebb_drive_leave(ebb_device_t *dev, const char *why)
             (unsigned long long)ebb_driven(dev->ebb)->step);
     ebb_driven(dev->ebb)->active = false; /* allocations from here on are ordinary */
     ebb_driven(dev->ebb)->counts.fallbacks++;
-    ebb_stale_hint(dev->ebb, ebb_wait_for_device(dev->ebb));
+    ebb_wait_for_device(dev->ebb);
     list_orphans(dev->ebb, &left);
     ebb_guard_tear_down(dev->ebb);
     ebb_share_dissolve(dev);

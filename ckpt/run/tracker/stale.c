@@ -93,6 +93,7 @@ struct ebb_stale {
     uint8_t role[MOST_PARAM_BYTES / 8];     /* of its words: ebb_role_t */
     uint8_t leads[MOST_PARAM_BYTES / 8];    /* of its words: into a buffer */
     unsigned char params[MOST_PARAM_BYTES]; /* the view's */
+    bool hinted;
     uint64_t count;
 };
 const size_t ebb_part_stale = sizeof(struct ebb_stale);
@@ -488,9 +489,10 @@ void ebb_stale_describe(ebb_t *ebb, uint32_t param_offset, char *out, size_t siz
 void ebb_stale_hint(ebb_t *ebb, CUresult result)
 {
     struct ebb_stale *stale = ebb->run->stale;
-    if (result == CUDA_ERROR_ILLEGAL_ADDRESS && stale->count)
+    if (result == CUDA_ERROR_ILLEGAL_ADDRESS && stale->count && !stale->hinted)
         ebb_log(EBB_WARN, "the device has faulted, perhaps at a word of a kernel's arguments that had always "
                           "held junk, and was taken for no operand; with EBB_STALE_WORDS=0 all count");
+    stale->hinted |= result == CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
 uint64_t ebb_stale_count(ebb_t *ebb)

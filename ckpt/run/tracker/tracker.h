@@ -251,7 +251,7 @@ bool ebb_stale_is(ebb_device_t *dev, uint32_t param_offset);
 /* What is known of a word of the operation viewed last, for the log. */
 void ebb_stale_describe(ebb_t *ebb, uint32_t param_offset, char *out, size_t size);
 
-/* Tells the program's user, where the device has faulted, that a word may have been left out that was meant. */
+/* The program has been told `result`. If the device has faulted its user is told, once, that a word may have been left out that was meant. */
 void ebb_stale_hint(ebb_t *ebb, CUresult result);
 
 /* Accesses that were left out, in all. */
