@@ -6,48 +6,52 @@
 
 /* ---- room for longer intervals ---- */
 
-/* Of places that a boundary puts on the same chunks one at a time has them. Owns its arrays. */
+/* Of places that a boundary puts on the same chunk one at a time has it. Owns its arrays. */
 typedef struct room {
     const ebb_schedule_t *schedule;
     const ebb_model_t *model;
     uint32_t limit; /* chunks */
     uint32_t *used; /* per position */
-    uint64_t *
-        given; /* per position `words` words of bits: the boundary's chunks that are taken; NULL: there is none */
+    uint32_t *
+        shared; /* per chunk of the boundary: its number among those that several places lie on, or EBB_NONE; NULL: no boundary */
+    uint64_t *taken; /* per position `words` words of bits: shared chunks */
     uint32_t words;
 } room_t;
 
-static uint64_t *word_of(const room_t *r, uint32_t position, uint32_t chunk)
+static uint64_t *word_of(const room_t *r, uint32_t position, uint32_t shared)
 {
-    return r->given + (size_t)position * r->words + chunk / 64;
+    return r->taken + (size_t)position * r->words + shared / 64;
 }
 
-static uint64_t bit_of(uint32_t chunk)
+static uint64_t bit_of(uint32_t shared)
 {
-    return UINT64_C(1) << chunk % 64;
+    return UINT64_C(1) << shared % 64;
 }
 
 static bool has_room(const room_t *r, uint32_t place, uint32_t from, uint32_t to)
 {
     const ebb_boundary_t *b = r->model->request->boundary;
-    const uint32_t chunks = ebb_place_chunks(r->schedule, r->model, place),
-                   given = ebb_boundary_chunks(b, place);
-    for (uint32_t i = from; i < to; i++) {
+    const uint32_t chunks = ebb_place_chunks(r->schedule, r->model, place);
+    for (uint32_t i = from; i < to; i++)
         if (r->used[i] + chunks > r->limit)
             return false;
-        for (uint32_t k = 0; k < given; k++)
-            if (*word_of(r, i, ebb_boundary_chunk(b, place, k)) & bit_of(ebb_boundary_chunk(b, place, k)))
+    for (uint32_t k = 0; k < ebb_boundary_chunks(b, place); k++) {
+        const uint32_t shared = r->shared[ebb_boundary_chunk(b, place, k)];
+        for (uint32_t i = from; shared != EBB_NONE && i < to; i++)
+            if (*word_of(r, i, shared) & bit_of(shared))
                 return false;
     }
     return true;
 }
 
-static void take_given(room_t *r, uint32_t place, uint32_t from, uint32_t to)
+static void take_shared(room_t *r, uint32_t place, uint32_t from, uint32_t to)
 {
     const ebb_boundary_t *b = r->model->request->boundary;
-    for (uint32_t i = from; i < to; i++)
-        for (uint32_t k = 0; k < ebb_boundary_chunks(b, place); k++)
-            *word_of(r, i, ebb_boundary_chunk(b, place, k)) |= bit_of(ebb_boundary_chunk(b, place, k));
+    for (uint32_t k = 0; k < ebb_boundary_chunks(b, place); k++) {
+        const uint32_t shared = r->shared[ebb_boundary_chunk(b, place, k)];
+        for (uint32_t i = from; shared != EBB_NONE && i < to; i++)
+            *word_of(r, i, shared) |= bit_of(shared);
+    }
 }
 
 static void occupy(room_t *r, uint32_t place, uint32_t from, uint32_t to)
@@ -55,27 +59,44 @@ static void occupy(room_t *r, uint32_t place, uint32_t from, uint32_t to)
     const uint32_t chunks = ebb_place_chunks(r->schedule, r->model, place);
     for (uint32_t i = from; i < to; i++)
         r->used[i] += chunks;
-    take_given(r, place, from, to);
+    take_shared(r, place, from, to);
+}
+
+/* NULL: no memory. `count`: how many are shared. */
+static uint32_t *number_shared(const ebb_boundary_t *b, uint32_t *count)
+{
+    uint32_t *places = calloc((size_t)b->chunk_count + 1, sizeof *places);
+    *count = 0;
+    for (uint32_t i = 0; places && i < b->first[b->buffer_count]; i++)
+        places[b->chunk[i]]++;
+    for (uint32_t i = 0; places && i < b->chunk_count; i++)
+        places[i] = places[i] > 1 ? (*count)++ : EBB_NONE;
+    return places;
 }
 
 /* False: no memory. */
 static bool find_room(room_t *r, const ebb_schedule_t *s, const ebb_model_t *m, uint32_t limit)
 {
     const ebb_boundary_t *b = m->request->boundary;
+    uint32_t shared;
     *r = (room_t){.schedule = s, .model = m, .limit = limit, .used = ebb_schedule_profile(s, m)};
     if (!b)
         return r->used;
-    r->words = b->chunk_count / 64 + 1;
-    r->given = calloc(((size_t)s->event_count + 1) * r->words, sizeof *r->given);
-    for (uint32_t i = 0; r->given && i < s->interval_count; i++)
-        take_given(r, s->interval[i].place, s->interval[i].first, s->interval[i].last + 1);
-    return r->used && r->given;
+    r->shared = number_shared(b, &shared);
+    r->words = shared / 64 + 1;
+    r->taken = calloc(((size_t)s->event_count + 1) * r->words, sizeof *r->taken);
+    if (!r->used || !r->shared || !r->taken)
+        return false;
+    for (uint32_t i = 0; i < s->interval_count; i++)
+        take_shared(r, s->interval[i].place, s->interval[i].first, s->interval[i].last + 1);
+    return true;
 }
 
 static void free_room(room_t *r)
 {
     free(r->used);
-    free(r->given);
+    free(r->shared);
+    free(r->taken);
 }
 
 /* ---- copies that need not be ----
