@@ -79,7 +79,9 @@ CUresult ebb_waited(CUresult result)
 {
     ebb_device_t *dev = ebb_enter();
     if (dev) {
-        ebb_run_waited(dev, result);
+        ebb_run_told(dev, result);
+        if (!result)
+            ebb_run_waited(dev);
         ebb_unlock();
     }
     return result ? result : ebb_program_has_failed(&ebb_global) ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
@@ -573,11 +575,14 @@ static void note_use(ebb_device_t *dev, const ebb_operation_t *op)
 static CUresult issue_inside(ebb_device_t *dev, ebb_operation_t *op, CUresult (*issue)(const void *context),
                              const void *context)
 {
-    EBB_TRY(ebb_run_before(dev, op));
-    CUresult result = ebb_lock_step_out(dev, issue, context);
-    if (!result)
-        note_use(dev, op);
-    ebb_run_after(dev, op, result);
+    CUresult result = (CUresult)ebb_run_before(dev, op);
+    if (!result) {
+        result = ebb_lock_step_out(dev, issue, context);
+        if (!result)
+            note_use(dev, op);
+        ebb_run_after(dev, op, result);
+    }
+    ebb_run_told(dev, result);
     return result;
 }
 

@@ -332,7 +332,6 @@ void ebb_run_after(ebb_device_t *dev, const ebb_operation_t *op, CUresult result
     }
     if (!result)
         follow_steps(dev, op);
-    ebb_stale_hint(dev->ebb, result);
     ebb_live_tick(dev);
 }
 
@@ -477,11 +476,13 @@ void ebb_run_ended(ebb_device_t *dev)
     runner->operations[dev->number] = 0;
 }
 
-void ebb_run_waited(ebb_device_t *dev, CUresult result)
+void ebb_run_told(ebb_device_t *dev, CUresult result)
 {
     ebb_stale_hint(dev->ebb, result);
-    if (result)
-        return;
+}
+
+void ebb_run_waited(ebb_device_t *dev)
+{
     if (is_ours(dev)) {
         ebb_drive_waited(dev->ebb);
         ebb_recipe_waited(dev->ebb);
