@@ -79,8 +79,9 @@ CUresult ebb_waited(CUresult result)
 {
     ebb_device_t *dev = ebb_enter();
     if (dev) {
-        ebb_run_told(dev, result);
-        if (!result)
+        if (result)
+            ebb_run_failed(dev, result);
+        else
             ebb_run_waited(dev);
         ebb_unlock();
     }
@@ -582,7 +583,8 @@ static CUresult issue_inside(ebb_device_t *dev, ebb_operation_t *op, CUresult (*
             note_use(dev, op);
         ebb_run_after(dev, op, result);
     }
-    ebb_run_told(dev, result);
+    if (result)
+        ebb_run_failed(dev, result);
     return result;
 }
 

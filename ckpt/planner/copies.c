@@ -12,8 +12,8 @@ typedef struct room {
     const ebb_model_t *model;
     uint32_t limit; /* chunks */
     uint32_t *used; /* per position */
-    uint32_t *
-        shared; /* per chunk of the boundary: its number among those that several places lie on, or EBB_NONE; NULL: no boundary */
+    /* Per chunk of the boundary: its number among those that several places lie on, or EBB_NONE. NULL: no boundary. */
+    uint32_t *shared;
     uint64_t *taken; /* per position `words` words of bits: shared chunks */
     uint32_t words;
 } room_t;

@@ -54,8 +54,8 @@ void ebb_run_want_order(ebb_t *ebb, bool wanted);
 size_t ebb_run_floor(ebb_device_t *dev);
 /* The program has waited for work of its own. */
 void ebb_run_waited(ebb_device_t *dev);
-/* A call of the program's that waits or gives the device work returns this. */
-void ebb_run_told(ebb_device_t *dev, CUresult result);
+/* A call of the program's that waits or gives the device work returns this error. */
+void ebb_run_failed(ebb_device_t *dev, CUresult result);
 
 /* Something has come up that no plan knows: a drive ends, what was learned is forgotten. */
 void ebb_run_interrupted(ebb_device_t *dev, const char *why);

@@ -476,7 +476,7 @@ void ebb_run_ended(ebb_device_t *dev)
     runner->operations[dev->number] = 0;
 }
 
-void ebb_run_told(ebb_device_t *dev, CUresult result)
+void ebb_run_failed(ebb_device_t *dev, CUresult result)
 {
     ebb_stale_hint(dev->ebb, result);
 }

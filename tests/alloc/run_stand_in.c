@@ -81,7 +81,7 @@ size_t ebb_run_floor(ebb_device_t *dev)
     return 0;
 }
 
-void ebb_run_told(ebb_device_t *dev, CUresult result)
+void ebb_run_failed(ebb_device_t *dev, CUresult result)
 {
     (void)dev, (void)result;
 }

@@ -439,8 +439,10 @@ bool ebb_writes_end(ebb_device_t *dev, bool good)
                 judge_operation(dev, i);
         for (uint32_t b = 0; b < trace(writes)->buffer_count; b++)
             judge_rest(dev, b);
-    } else if (good) {
-        ebb_log(EBB_WARN, "what a step writes could not be watched: %s", ebb_last_failure());
+    } else {
+        if (good)
+            ebb_log(EBB_WARN, "what a step writes could not be watched: %s", ebb_last_failure());
+        ebb_wait_for_device(dev->ebb); /* what watches may be under way */
     }
     clear(dev);
     return true;
