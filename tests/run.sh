@@ -7,16 +7,14 @@
 #   bash tests/run.sh --sanitize address,undefined    tests of the library (alloc, offload, ckpt), in a build of their own with these sanitizers
 #   bash tests/run.sh --sanitize thread               the same with ThreadSanitizer and most of the other tests: what has no second thread is left out
 #   bash tests/run.sh --threads                       of that, what calls ebb and the software device from several threads at once
-#   bash tests/run.sh --full                          what is too long for every change, hours: every test in its long form, most of them with
-#                                                     --sanitize address,undefined as well, --threads, --small-chunks
 #   bash tests/run.sh --small-chunks                  with chunks of 64 KiB: random programs that have failed (tests/fuzz/regressions.txt), and
-#                                                     each call that fails once (test_transaction.c); an hour or more
+#                                                     each call that fails once (test_transaction.c)
+#   bash tests/run.sh --full                          what is too long for every change, some hours: the four parts below, which can be run one by one
 #
-# --full sets TEST_LONG=1, by which tests run all of their cases, seeds, budgets and means: more calls that fail, one by one
-# (test_transaction.c), every budget with every means (test_budget.c), the default run to its end, BF16 beside fp32 for 300 steps, every element
-# of the largest tensors (tests/model). Tests with the label `long` run in no other way unless they are named.
-#   TEST_SWEEP=full|policies|one      of test_budget.c alone; policies: every mode under every policy, hours
-#   TEST_NASTY=full|some|one|learn    of programs that try to break it (test_nasty.c)
+#   TEST_LONG=1 bash tests/run.sh                     every test with all of its cases, seeds, budgets and means; those with the label `long`, too
+#   TEST_LONG=1 bash tests/run.sh --sanitize address,undefined    with these sanitizers not the library alone
+#   bash tests/run.sh --threads
+#   bash tests/run.sh --small-chunks
 #
 # The tests run on the software device, also where there is a GPU.
 set -euo pipefail
@@ -25,7 +23,6 @@ set -euo pipefail
 full() {
     local self=${BASH_SOURCE[0]} failed=0
     TEST_LONG=1 bash "$self" "$@" || failed=1
-    TEST_SWEEP=policies bash "$self" -R '^ebb_budget$' || failed=1
     TEST_LONG=1 bash "$self" --sanitize address,undefined || failed=1
     bash "$self" --threads || failed=1
     bash "$self" --small-chunks || failed=1
@@ -101,7 +98,8 @@ main() {
         # modes, are one of the system's.)
         [[ $sanitize != *thread* ]] || left_out+='|ckpt_.*|kernels_.*|simt_.*|fast_math|conformance_table|bench_.*|gpu_.*'
         if (($# == 0)) && [[ $sanitize == *thread* || -n ${TEST_LONG:-} ]]; then
-            selection=(-L 'unit|differential' -E "^($left_out)$")
+            selection=(-L 'unit|differential' -LE '^long$' -E "^($left_out)$")
+            unset TEST_LONG # the long forms would take days
         elif (($# == 0)); then
             # The library, by its unit tests, and under programs of each kind: the trainer, a loop, two threads, random contents.
             left_out+='|ebb_(nasty.*|streams|broken|kinds|learn)'
@@ -115,8 +113,7 @@ main() {
             selection=(-R "^($several)$")
             export TEST_NASTY_ONLY=threads
         fi
-        # Long forms would take days: tests/ckpt/test_budget.c, test_nasty.c, tests/conformance/run.sh.
-        export TEST_SWEEP=${TEST_SWEEP:-one} TEST_NASTY=${TEST_NASTY:-one} SEEDS=${SEEDS:-1}
+        export SEEDS=${SEEDS:-1}
         # Libraries that are never unloaded, and memory of the device, are no leaks of the tests; those that can tell look for
         # them all the same (EBB_LEAK_CHECKED in tests/CMakeLists.txt).
         export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=0:verify_asan_link_order=0} UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1:halt_on_error=1}
@@ -132,8 +129,9 @@ main() {
     setup_build "${options[@]}"
     if [[ -n $small ]]; then
         local failed=0
-        bash "$root/tests/fuzz/run.sh" --build "$build" --regressions || failed=1
+        bash "$root/tests/fuzz/run.sh" --build "$build" --regressions &
         TEST_EVERY_CALL=800 ctest --test-dir "$build" --output-on-failure --no-tests=error -R '^ebb_transaction$' || failed=1
+        wait $! || failed=1
         return $failed
     fi
     (($# > 0 || ${#selection[@]} > 0)) || [[ -n ${TEST_LONG:-} ]] || { selection=(-LE '^long$') && export SEEDS=${SEEDS:-1}; }

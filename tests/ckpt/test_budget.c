@@ -17,6 +17,8 @@
 #define SHAPE        "--layers 2 --width 128 --heads 4 --context 128 --batch 32 --sample 0 "
 #define ACCUMULATING SHAPE "--accumulate 2 --dropout 0.1 --attention flash "
 
+enum { STEPS = 26 };
+
 typedef struct statistics {
     double budget, peak, evictions, bytes_out, driven, changes, offloaded, dropped, replays, mismatches,
         predicted_peak, driven_peak, operations, live_peak;
@@ -89,7 +91,7 @@ typedef enum means { BOTH, OFFLOAD, RECOMPUTE } means_t;
 
 static const char *const means_name[] = {"offload and recompute", "offload", "recompute"};
 
-static void compare_at(const char *arguments, int steps, const history_t *without, int percent, means_t means)
+static void compare_at(const char *arguments, const history_t *without, int percent, means_t means)
 {
     statistics_t s;
     double budget = without->peak_bytes * percent / 100;
@@ -99,11 +101,11 @@ static void compare_at(const char *arguments, int steps, const history_t *withou
     print_message(
         "%3d%% of %.1f MiB, %s: %.0f of %d steps driven, %.0f buffers offloaded, %.0f dropped; peak %.1f MiB "
         "(predicted %.1f)\n",
-        percent, without->peak_bytes / 1048576, means_name[means], s.driven, steps, s.offloaded, s.dropped,
+        percent, without->peak_bytes / 1048576, means_name[means], s.driven, STEPS, s.offloaded, s.dropped,
         s.driven_peak / 1048576, s.predicted_peak / 1048576);
     assert_same_run(without, &with);
     assert_true(s.peak <= s.budget && s.budget <= budget);
-    assert_true(s.driven >= steps - 12); /* the first are for finding the step and learning it */
+    assert_true(s.driven >= STEPS - 12); /* the first are for finding the step and learning it */
     assert_true(s.driven_peak == s.predicted_peak && s.driven_peak > 0);
     assert_true(s.mismatches == 0);
     assert_true(means == BOTH || (means == OFFLOAD ? s.dropped + s.replays == 0 : s.offloaded == 0));
@@ -111,41 +113,31 @@ static void compare_at(const char *arguments, int steps, const history_t *withou
         assert_true(s.offloaded + s.dropped > 0);
 }
 
-static bool is_swept(const char *how)
-{
-    const char *wanted = getenv("TEST_SWEEP");
-    return !strcmp(wanted ? wanted : test_is_long() ? "full" : "", how);
-}
-
-/* All combinations with TEST_SWEEP=full or TEST_LONG=1, the least with TEST_SWEEP=one, else each budget from `least` to `most`
- * percent with one of the means in turn. */
-static void sweep(const char *arguments, int least, int most)
+/* One budget by one of the means in turn; in the long form all of them. */
+static void sweep(const char *arguments, int percent)
 {
     static const int percents[] = {100, 80, 60, 50};
-    const bool full = is_swept("full");
-    if (is_swept("one"))
-        most = least;
-    const int steps = full ? 40 : 26;
+    const bool all_of_them = test_is_long();
     /* Deeper, so that half of the peak holds three times what the largest operation touches: less cannot be proven. */
     char all[512];
-    snprintf(all, sizeof all, "%s --steps %d%s", arguments, steps, full ? " --layers 4" : "");
+    snprintf(all, sizeof all, "%s --steps %d%s", arguments, STEPS, all_of_them ? " --layers 4" : "");
     history_t without = trainer_train(all);
     for (unsigned i = 0; i < 4; i++)
         for (means_t means = BOTH; means <= RECOMPUTE; means++)
-            if (full || (means == (means_t)(i % 3) && percents[i] >= least && percents[i] <= most))
-                compare_at(all, steps, &without, percents[i], means);
+            if (all_of_them || (means == (means_t)(i % 3) && percents[i] == percent))
+                compare_at(all, &without, percents[i], means);
 }
 
 static void flash_attention_under_budgets_has_the_same_bits(void **state)
 {
     (void)state;
-    sweep(ACCUMULATING, 60, 60);
+    sweep(ACCUMULATING, 60);
 }
 
 static void naive_attention_under_budgets_has_the_same_bits(void **state)
 {
     (void)state;
-    sweep(SHAPE "--dropout 0.1 --attention naive", 50, 50);
+    sweep(SHAPE "--dropout 0.1 --attention naive", 50);
 }
 
 /* Evaluations are learned as a kind of their own; before that the plan is left for them, and taken up again. */
@@ -162,8 +154,8 @@ static void evaluations_between_steps_are_driven_or_left_alone(void **state)
     assert_true(s.driven >= 30 && s.changes >= 4);
 }
 
-/* TEST_SWEEP=policies: every mode under every policy, from more than its peak down to where nothing can be trained any more.
- * TEST_MODE=PATTERN, TEST_POLICY=PATTERN: those whose words contain it. */
+/* TEST_MODE=N: one of these under every policy, from more than its peak down to where nothing can be trained any more; each policy at
+ * every other of the budgets. */
 static const char *const modes[] = {
     ACCUMULATING "--steps 40",
     SHAPE "--steps 24 --dropout 0.1 --attention naive",
@@ -174,14 +166,8 @@ static const char *const modes[] = {
     "--steps 24",
     SHAPE "--steps 36 --eval-every 4 --eval-batches 1",
 };
-static const char *const policies[] = {"auto",      "keep",      "offload",   "sqrt",
+static const char *const policies[] = {"keep",      "auto",      "offload",   "sqrt",
                                        "uniform:2", "selective", "recursive", "revolve:2"};
-
-static bool is_wanted(const char *variable, const char *words)
-{
-    const char *pattern = getenv(variable);
-    return !pattern || strstr(words, pattern);
-}
 
 /* Whether it could be trained in so little; then with the same bits. */
 static bool survives(const char *arguments, const history_t *without, const char *policy, int percent)
@@ -216,26 +202,18 @@ static bool survives(const char *arguments, const history_t *without, const char
     return true;
 }
 
-static void every_mode_and_policy_has_the_same_bits_down_to_the_least_budget(void **state)
+static void every_policy_has_the_same_bits_down_to_the_least_budget(void **state)
 {
-    (void)state;
     static const int percents[] = {120, 90, 80, 70, 60, 50, 40, 30, 25, 20, 15, 10};
-    if (!is_swept("policies"))
-        skip();
-    for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
-        if (!is_wanted("TEST_MODE", modes[m]))
-            continue;
-        const history_t without = trainer_train(modes[m]);
-        print_message("%s: %.1f MiB\n", modes[m], without.peak_bytes / 1048576);
-        for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
-            size_t i = 0, count = sizeof percents / sizeof *percents;
-            if (!is_wanted("TEST_POLICY", policies[p]))
-                continue;
-            while (i < count && survives(modes[m], &without, policies[p], percents[i]))
-                i++;
-            /* 60% is enough for all that may move anything. */
-            assert_true(i > (strcmp(policies[p], "keep") ? 4 : 0));
-        }
+    const char *mode = *state;
+    const history_t without = trainer_train(mode);
+    print_message("%s: %.1f MiB\n", mode, without.peak_bytes / 1048576);
+    for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
+        size_t i = p % 2, count = sizeof percents / sizeof *percents;
+        while (i < count && survives(mode, &without, policies[p], percents[i]))
+            i += 2;
+        /* 60% is enough for all that may move anything; of every other budget 70% tells. */
+        assert_true(i > (strcmp(policies[p], "keep") ? 4 : 0));
     }
 }
 
@@ -360,15 +338,18 @@ int main(void)
         cmocka_unit_test_teardown(flash_attention_under_budgets_has_the_same_bits, clear_environment),
         cmocka_unit_test_teardown(naive_attention_under_budgets_has_the_same_bits, clear_environment),
         cmocka_unit_test_teardown(evaluations_between_steps_are_driven_or_left_alone, clear_environment),
-        cmocka_unit_test_teardown(every_mode_and_policy_has_the_same_bits_down_to_the_least_budget,
-                                  clear_environment),
         cmocka_unit_test_teardown(ample_budget_changes_nothing, clear_environment),
         cmocka_unit_test_teardown(budget_below_one_operation_is_out_of_memory, clear_environment),
         cmocka_unit_test_teardown(advised_budget_gets_past_the_shortage, clear_environment),
         cmocka_unit_test_teardown(recorded_step_agrees_with_what_the_trainer_counts, clear_environment),
         cmocka_unit_test_teardown(ebb_run_starts_a_program_under_the_library, clear_environment),
     };
-    if (is_swept("policies"))
-        cmocka_set_test_filter("every_mode*");
+    const char *mode = getenv("TEST_MODE");
+    if (mode) {
+        const struct CMUnitTest test[] = {
+            cmocka_unit_test_prestate_setup_teardown(every_policy_has_the_same_bits_down_to_the_least_budget,
+                                                     NULL, clear_environment, (void *)modes[atoi(mode)])};
+        return cmocka_run_group_tests(test, setup, teardown);
+    }
     return cmocka_run_group_tests(tests, setup, teardown);
 }
