@@ -58,7 +58,7 @@ void sg_action_take_attributes(sg_action_t *a, const sg_action_t *from)
     softgpu_launch_t *l = &a->op->kernel.launch;
     memcpy(a->view->attribute, from->view->attribute, sizeof a->view->attribute);
     l->cooperative = a->view->attribute[CU_LAUNCH_ATTRIBUTE_COOPERATIVE].cooperative != 0;
-    a->op->units = l->cooperative ? 1 : (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
+    a->op->units = sg_op_kernel_units(a->op);
 }
 
 CUresult sg_action_kernel(sg_action_t *out, const CUDA_KERNEL_NODE_PARAMS *p)

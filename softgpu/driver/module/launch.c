@@ -170,7 +170,7 @@ CUresult sg_kernel_op(const sg_wish_t *w, sg_op_t **out)
                                            .dynamic_shared_bytes = w->shared,
                                            .cooperative = w->cooperative,
                                            .params = sg_op_payload(op)};
-    op->units = w->cooperative ? 1 : (uint64_t)w->grid[0] * w->grid[1] * w->grid[2];
+    op->units = sg_op_kernel_units(op);
     *out = op;
     return CUDA_SUCCESS;
 }

@@ -7,6 +7,7 @@
 /* What can be used by one op at a time. */
 typedef enum engine {
     ENGINE_COMPUTE,
+    ENGINE_COMMUNICATION, /* kernels that wait for others */
     ENGINE_TO_DEVICE,
     ENGINE_TO_HOST,
     ENGINE_CALLER,
@@ -23,6 +24,7 @@ typedef struct sg_act {
     unsigned device;
     engine_t engine;
     uint64_t left;     /* work: nanoseconds at full rate times FULL_RATE */
+    unsigned takes;    /* ENGINE_COMMUNICATION: of the multiprocessors, out of FULL_RATE */
     sg_stream_t *wait; /* holds a reference; NULL: not a wait */
     uint64_t wait_number;
     sg_record_t *record;    /* holds a reference; NULL: nothing to record */
@@ -70,6 +72,8 @@ static uint64_t duration_ns(const sg_op_t *op, engine_t engine)
 {
     if (op->kind == SG_OP_KERNEL) {
         const softgpu_launch_t *launch = &op->kernel.launch;
+        if (engine == ENGINE_COMMUNICATION)
+            return SG_KERNEL_NS + (uint64_t)op->kernel.function->kernel->communication_ns(launch);
         softgpu_cost_fn cost = op->kernel.function->kernel->cost;
         return sg_profile_kernel_ns(cost ? cost(launch) : sg_profile_default_cost(launch));
     }
@@ -89,11 +93,20 @@ static engine_t engine_of(const sg_op_t *op)
     case SG_OP_HOST:
         return ENGINE_CALLER;
     case SG_OP_KERNEL:
+        return sg_op_waits(op) ? ENGINE_COMMUNICATION : ENGINE_COMPUTE;
     case SG_OP_SET:
         return ENGINE_COMPUTE;
     default:
         return ENGINE_NONE;
     }
+}
+
+/* A block has a multiprocessor. */
+static unsigned multiprocessors_taken(const sg_op_t *op)
+{
+    const softgpu_launch_t *l = &op->kernel.launch;
+    const uint64_t blocks = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2], all = sg_profile->multiprocessors;
+    return (unsigned)(FULL_RATE * (blocks < all ? blocks : all) / all);
 }
 
 /* ---- beginnings and ends ---- */
@@ -181,11 +194,15 @@ static uint64_t rate(const machine_t *m, engine_t engine)
 {
     bool in = m->running[ENGINE_TO_DEVICE], out = m->running[ENGINE_TO_HOST];
     if (engine == ENGINE_COMPUTE) {
+        const sg_act_t *communicates = m->running[ENGINE_COMMUNICATION];
         const unsigned slower = (in ? sg_profile_copy_slowdown_permille(SG_TO_DEVICE) : 0) +
-                                (out ? sg_profile_copy_slowdown_permille(SG_TO_HOST) : 0);
+                                (out ? sg_profile_copy_slowdown_permille(SG_TO_HOST) : 0) +
+                                (communicates ? communicates->takes : 0);
         return slower < FULL_RATE ? FULL_RATE - slower : 1;
     }
-    return engine != ENGINE_CALLER && in && out ? sg_profile_both_permille(way_of(engine)) : FULL_RATE;
+    return (engine == ENGINE_TO_DEVICE || engine == ENGINE_TO_HOST) && in && out
+               ? sg_profile_both_permille(way_of(engine))
+               : FULL_RATE;
 }
 
 /* Nanoseconds until the first running op ends; UINT64_MAX: nothing runs. */
@@ -270,6 +287,8 @@ void sg_clock_add_locked(const sg_op_t *op)
     act->engine = engine_of(op);
     if (act->engine != ENGINE_NONE)
         act->left = duration_ns(op, act->engine) * FULL_RATE;
+    if (act->engine == ENGINE_COMMUNICATION)
+        act->takes = multiprocessors_taken(op);
     s->refs++;
     if (op->kind == SG_OP_WAIT &&
         op->wait.stream) { /* that a value comes takes no time that could be known */

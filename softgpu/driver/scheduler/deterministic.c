@@ -194,7 +194,7 @@ static void step_locked(sg_op_t *op, const goal_t *goal)
 void sg_executed_locked(sg_op_t *op, bool ok, bool loose)
 {
     op->active--;
-    if (loose)
+    if (loose && !sg_op_waits(op)) /* which takes as long as it says */
         op->stream->lane.floor_ns = sg_clock_now_locked();
     if (!ok)
         atomic_store(&op->next_unit, op->units);

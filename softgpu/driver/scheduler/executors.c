@@ -9,7 +9,8 @@
 enum {
     SLICE_NS = 5000000,
     /* What runs longer than this is let loose: time of the processor for work (how loaded the machine is must not
-     * matter), time of the clock for host functions, which may sleep, and for work that does. */
+     * matter), time of the clock for host functions, which may sleep, and for work that does. A kernel that waits for others is let
+     * loose after a slice. */
     PATIENCE_NS = 100000000,
     SLEEPING_PATIENCE_NS = 2000000000
 };
@@ -190,8 +191,8 @@ bool sg_executor_run_locked(sg_op_t *op, uint64_t limit)
         wait_slice_locked();
         uint64_t waited = sg_now_ns() - since;
         uint64_t worked = e->started ? read_clock(e->processor_time) - spent : 0;
-        if (atomic_load(&e->op) == op &&
-            (waited > SLEEPING_PATIENCE_NS || (e->is_caller ? waited : worked) > PATIENCE_NS)) {
+        if (atomic_load(&e->op) == op && (sg_op_waits(op) || waited > SLEEPING_PATIENCE_NS ||
+                                          (e->is_caller ? waited : worked) > PATIENCE_NS)) {
             e->loose = true;
             return false;
         }

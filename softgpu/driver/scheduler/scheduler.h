@@ -18,6 +18,8 @@
  *   kernels   One after another: when one ends, the next is, of those whose turn has come in their streams, the one of
  *             highest priority, and of those the one that was queued first. A running kernel is not interrupted. Copies
  *             within the device and memsets take their turns among kernels.
+ *   kernels that wait for others (softgpu/kernel_abi.h)   One after another, beside other kernels, which are slower by the
+ *             multiprocessors that they take.
  *   copies    One at a time in each direction over the link, beside kernels, in the same order. While both directions are
  *             in use each is slower; while copies run, kernels are (profile.h).
  *   devices   Each has kernels and copies of its own; a copy between two of them goes over the link, in the direction to

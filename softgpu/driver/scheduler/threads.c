@@ -7,6 +7,8 @@
  *
  * An idle worker spins for some microseconds (SOFTGPU_SPIN) before it sleeps: launches come in bursts, and
  * waking a thread costs more than a small kernel.
+ *
+ * A kernel that waits for others has a thread of its own, so that workers are there for what it waits for.
  */
 #include "softgpu/driver/stream/streams.h"
 
@@ -68,8 +70,21 @@ static void unlist_locked(sg_op_t *op)
     op->listed = false;
 }
 
+static void *alone_main(void *argument)
+{
+    sg_op_t *op = argument;
+    sg_rights_grant();
+    sg_fault_run(op, 0, op->units);
+    sg_lock();
+    sg_op_finish_locked(op);
+    sg_unlock();
+    return NULL;
+}
+
 static void threads_ready_locked(sg_op_t *op)
 {
+    if (sg_op_waits(op) && !sg_start_thread(alone_main, op, "softgpu-waits"))
+        return;
     if (sg_op_is_work(op)) {
         list_locked(op);
         return;

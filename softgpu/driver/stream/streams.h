@@ -207,6 +207,17 @@ static inline bool sg_op_is_work(const sg_op_t *op)
 {
     return op->kind == SG_OP_KERNEL || op->kind == SG_OP_COPY || op->kind == SG_OP_SET;
 }
+/* A kernel that waits for other launches (softgpu/kernel_abi.h). */
+static inline bool sg_op_waits(const sg_op_t *op)
+{
+    return op->kind == SG_OP_KERNEL && op->kernel.function->kernel->communication_ns;
+}
+/* In how many units the kernel is run, once `function` and `launch` are there. */
+static inline uint64_t sg_op_kernel_units(const sg_op_t *op)
+{
+    const softgpu_launch_t *l = &op->kernel.launch;
+    return l->cooperative || sg_op_waits(op) ? 1 : (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
+}
 /* The scheduler has run the op, the head of its stream: takes it off, moves the stream on and those that waited
  * for it. */
 void sg_op_finish_locked(sg_op_t *op);

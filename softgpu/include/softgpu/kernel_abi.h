@@ -29,7 +29,7 @@
 extern "C" {
 #endif
 
-#define SOFTGPU_ABI_VERSION  4u
+#define SOFTGPU_ABI_VERSION  5u
 #define SOFTGPU_TABLE_SYMBOL "softgpu_kernel_table"
 
 /* Room for dynamic shared memory that a kernel library has for each thread, if a kernel of it asks for any. */
@@ -168,6 +168,9 @@ typedef struct softgpu_kernel {
     uint32_t static_shared_bytes;
     uint32_t max_threads;      /* of a block, by __launch_bounds__; 0: not given */
     uint32_t size_independent; /* marked BLOCK_SIZE_INDEPENDENT */
+    /* Not NULL: a launch waits for others (of other streams, devices or processes), in one call of `run`, which has a thread of its own. By
+     * the computed clock it takes so many nanoseconds, beside other kernels, which have a multiprocessor less for each of its blocks. */
+    double (*communication_ns)(const softgpu_launch_t *launch);
 } softgpu_kernel_t;
 
 /* A __device__ or __constant__ variable. */
