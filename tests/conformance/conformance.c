@@ -1,7 +1,7 @@
 /* conformance.c: the program of an area, which runs the case that its argument names, and what the cases share. */
 #include "conformance.h"
 
-int conformance_failures;
+int conformance_failures, conformance_device;
 CUdevice device;
 CUcontext context;
 CUmodule module;
@@ -155,7 +155,8 @@ static int run(const conformance_case_t *c)
     if (started == CUDA_ERROR_NO_DEVICE)
         SKIP("no device");
     OK(started);
-    OK(cuDeviceGet(&device, 0));
+    if (cuDeviceGet(&device, conformance_device) == CUDA_ERROR_INVALID_DEVICE)
+        SKIP("not so many devices");
     OK(cuDevicePrimaryCtxRetain(&context, device));
     OK(cuCtxSetCurrent(context));
     module = load_kernels();

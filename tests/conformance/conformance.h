@@ -17,6 +17,7 @@
 #include <string.h>
 
 extern int conformance_failures;
+extern int conformance_device; /* which one the case wants, before CUDA is initialised */
 extern CUdevice device;
 extern CUcontext context;
 extern CUmodule module; /* kernels.cu */

@@ -29,12 +29,19 @@ can_run() {
     return 77
 }
 
+devices_for() {
+    case $1 in
+    peer.*) echo 2 ;;
+    nccl.*) echo 4 ;;
+    *) echo 1 ;;
+    esac
+}
+
 run_soft() {
     local case=$1 rc seed
     can_run "$case" || return
-    local devices=1
-    [[ $case != peer.* ]] || devices=2
-    export SOFTGPU_DEVICES=$devices
+    export SOFTGPU_DEVICES
+    SOFTGPU_DEVICES=$(devices_for "$case")
     run_one "$case" LD_LIBRARY_PATH="$build/softgpu/lib" SOFTGPU_SCHEDULER=threads || return $?
     for seed in ${SEEDS:-1 2 3}; do
         run_one "$case" LD_LIBRARY_PATH="$build/softgpu/lib" SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED="$seed" || return $?
@@ -43,8 +50,8 @@ run_soft() {
 
 run_ebb() {
     local case=$1 rc
-    local -a settings=(LD_LIBRARY_PATH="$build/softgpu/lib" LD_PRELOAD="$build/lib/libebb.so" EBB_LOG=quiet SOFTGPU_DEVICES=1)
-    [[ $case != peer.* ]] || settings+=(SOFTGPU_DEVICES=2)
+    local -a settings=(LD_LIBRARY_PATH="$build/softgpu/lib" LD_PRELOAD="$build/lib/libebb.so" EBB_LOG=quiet
+        SOFTGPU_DEVICES="$(devices_for "$case")")
     [[ $case != ipc.* ]] || settings+=(EBB_IPC=1)
     can_run "$case" || return
     if ! grep -q "^$case  " "$here/under_ebb.txt"; then

@@ -1,0 +1,246 @@
+/* group.c: what lies between ncclGroupStart and ncclGroupEnd is gathered, and done at the end: communicators are made side by side, each by a
+ * thread, since they wait for one another; then everything that one communicator has to do is one launch.
+ */
+#include "softgpu/nccl/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct entry {
+    ncclComm_t comm;
+    CUstream stream;
+    nccl_work_t work;
+    bool launched;
+} entry_t;
+
+/* Of this thread. */
+static _Thread_local struct {
+    unsigned depth;
+    entry_t *entry;
+    size_t entries, room;
+    nccl_birth_t *birth;
+    size_t births;
+    ncclResult_t failed; /* the first that did */
+} group;
+
+/* ---- launches ---- */
+
+static nccl_spill_t *find_spill(ncclComm_t comm, uint32_t count, bool captured)
+{
+    for (nccl_spill_t *spill = comm->spills; spill && !captured; spill = spill->next)
+        if (!spill->captured && spill->room >= count && atomic_load(&spill->free))
+            return spill;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    void *fresh = NULL;
+    nccl_driver.cuThreadExchangeStreamCaptureMode(&mode);
+    nccl_driver.cuMemHostAlloc(&fresh, sizeof(nccl_spill_t) + count * sizeof(nccl_work_t),
+                               CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+    nccl_driver.cuThreadExchangeStreamCaptureMode(&mode);
+    nccl_spill_t *spill = fresh;
+    if (spill) {
+        *spill = (nccl_spill_t){.next = comm->spills, .room = count, .captured = captured};
+        comm->spills = spill;
+    }
+    return spill;
+}
+
+static CUfunction kernel_for(ncclComm_t comm, const nccl_work_t *work, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++)
+        if (work[i].what != work[0].what)
+            return comm->kernel[NCCL_MIXED];
+    return comm->kernel[work[0].what];
+}
+
+/* The stream waits for what `on` holds, by the communicator's event. */
+static ncclResult_t wait_for(ncclComm_t comm, CUstream stream, CUstream on)
+{
+    if (stream == on)
+        return ncclSuccess;
+    NCCL_DRIVER(cuEventRecord(comm->order, on));
+    NCCL_DRIVER(cuStreamWaitEvent(stream, comm->order, 0));
+    return ncclSuccess;
+}
+
+/* All of it by one kernel in `stream`, behind the communicator's last one. In the communicator's context. */
+static ncclResult_t launch(ncclComm_t comm, const nccl_work_t *work, uint32_t count, CUstream stream)
+{
+    nccl_arguments_t a = {.place = comm->place, .count = count, .channels = comm->channels};
+    void *params[] = {&a};
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    NCCL_DRIVER(cuStreamIsCapturing(stream, &status));
+    const bool captured = status != CU_STREAM_CAPTURE_STATUS_NONE;
+    if (count <= NCCL_WORKS_INSIDE) {
+        memcpy(a.work, work, count * sizeof *work);
+    } else {
+        a.spill = find_spill(comm, count, captured);
+        if (!a.spill)
+            return nccl_fail(ncclUnhandledCudaError, "no pinned memory for %u operations", count);
+        atomic_store(&a.spill->free, false);
+        memcpy(a.spill->work, work, count * sizeof *work);
+    }
+    if (!captured && comm->launched && comm->last != stream)
+        NCCL_DRIVER(cuStreamWaitEvent(stream, comm->order, 0));
+    NCCL_DRIVER(cuLaunchKernel(kernel_for(comm, work, count), comm->channels, 1, 1, 512, 1, 1, 0, stream,
+                               params, NULL));
+    if (captured)
+        return ncclSuccess;
+    NCCL_DRIVER(cuEventRecord(comm->order, stream));
+    comm->launched = true;
+    comm->last = stream;
+    return ncclSuccess;
+}
+
+/* What the group holds for the communicator of entry `first`; its stream is where the kernel goes, and others wait for it. */
+static ncclResult_t launch_all_of(size_t first)
+{
+    ncclComm_t comm = group.entry[first].comm;
+    CUstream stream = group.entry[first].stream;
+    uint32_t count = 0;
+    nccl_work_t *work = calloc(group.entries - first, sizeof *work);
+    ncclResult_t result = work ? ncclSuccess : nccl_fail(ncclSystemError, "out of host memory");
+    for (size_t i = first; i < group.entries && !result; i++) {
+        entry_t *e = &group.entry[i];
+        if (e->comm != comm)
+            continue;
+        work[count++] = e->work;
+        e->launched = true;
+        if (e->stream != stream && comm->launched) /* whose event is written over */
+            result = wait_for(comm, stream, comm->last);
+        if (!result)
+            result = wait_for(comm, stream, e->stream);
+    }
+    if (!result)
+        result = launch(comm, work, count, stream);
+    for (size_t i = first; i < group.entries && !result; i++)
+        if (group.entry[i].comm == comm && group.entry[i].stream != stream) {
+            const CUresult waits = nccl_driver.cuStreamWaitEvent(group.entry[i].stream, comm->order, 0);
+            result = waits ? nccl_from_driver(waits, "cuStreamWaitEvent") : ncclSuccess;
+        }
+    free(work);
+    return result;
+}
+
+static ncclResult_t launch_everything(void)
+{
+    ncclResult_t result = ncclSuccess;
+    CUcontext previous;
+    for (size_t i = 0; i < group.entries && !result; i++) {
+        if (group.entry[i].launched)
+            continue;
+        nccl_driver.cuCtxPushCurrent(group.entry[i].comm->context);
+        result = launch_all_of(i);
+        nccl_driver.cuCtxPopCurrent(&previous);
+    }
+    return result;
+}
+
+/* ---- communicators ---- */
+
+typedef struct midwife {
+    const nccl_birth_t *birth;
+    pthread_t thread;
+    ncclResult_t result;
+    bool runs;
+} midwife_t;
+
+static void *deliver(void *argument)
+{
+    midwife_t *m = argument;
+    m->result = nccl_deliver(m->birth);
+    return NULL;
+}
+
+static ncclResult_t deliver_all(void)
+{
+    ncclResult_t result = ncclSuccess;
+    midwife_t *m = calloc(group.births + 1, sizeof *m);
+    if (!m)
+        return nccl_fail(ncclSystemError, "out of host memory");
+    for (size_t i = 0; i < group.births; i++) {
+        m[i].birth = &group.birth[i];
+        m[i].runs = !pthread_create(&m[i].thread, NULL, deliver, &m[i]);
+        m[i].result = m[i].runs ? ncclSuccess : nccl_fail(ncclSystemError, "no thread");
+    }
+    for (size_t i = 0; i < group.births; i++) {
+        if (m[i].runs)
+            pthread_join(m[i].thread, NULL);
+        result = result ? result : m[i].result;
+    }
+    free(m);
+    return result;
+}
+
+/* ---- the interface ---- */
+
+static ncclResult_t note(ncclResult_t result)
+{
+    if (result && !group.failed)
+        group.failed = result;
+    return result;
+}
+
+ncclResult_t nccl_bear(const nccl_birth_t *birth)
+{
+    if (!group.depth)
+        return nccl_deliver(birth);
+    nccl_birth_t *more = realloc(group.birth, (group.births + 1) * sizeof *more);
+    if (!more)
+        return note(nccl_fail(ncclSystemError, "out of host memory"));
+    group.birth = more;
+    more[group.births++] = *birth;
+    return ncclSuccess;
+}
+
+ncclResult_t nccl_enqueue(ncclComm_t comm, const nccl_work_t *work, CUstream stream)
+{
+    if (group.entries == group.room) {
+        const size_t room = group.room ? 2 * group.room : 16;
+        entry_t *more = realloc(group.entry, room * sizeof *more);
+        if (!more)
+            return note(nccl_fail(ncclSystemError, "out of host memory"));
+        group.entry = more;
+        group.room = room;
+    }
+    group.entry[group.entries++] = (entry_t){.comm = comm, .stream = stream, .work = *work};
+    return ncclSuccess;
+}
+
+ncclResult_t ncclGroupStart(void)
+{
+    group.depth++;
+    return ncclSuccess;
+}
+
+static ncclResult_t end_group(bool launches)
+{
+    ncclResult_t result = group.failed;
+    if (!result && launches)
+        result = deliver_all();
+    if (!result && launches)
+        result = launch_everything();
+    free(group.entry);
+    free(group.birth);
+    memset(&group, 0, sizeof group);
+    return result;
+}
+
+ncclResult_t ncclGroupEnd(void)
+{
+    if (!group.depth)
+        return nccl_fail(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
+    return --group.depth ? ncclSuccess : end_group(true);
+}
+
+ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
+{
+    if (!group.depth || !info || info->magic != 0x74685283)
+        return nccl_fail(ncclInvalidUsage, "no group, or a structure that is not initialised");
+    info->estimatedTime = 0;
+    return --group.depth ? ncclSuccess : end_group(false);
+}
+
+ncclResult_t nccl_reject(ncclResult_t why)
+{
+    return group.depth ? note(why) : why;
+}
