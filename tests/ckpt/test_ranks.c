@@ -1,0 +1,143 @@
+/* Ranks that communicate (programs/ranks.c), each a process under libebb of its own: the same bits as without, within less memory. TEST_LONG=1: every
+ * means of a plan, and more budgets. */
+#include <glob.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "program.h"
+
+static char stats_pattern[64], stats_names[64];
+
+static int setup(void **state)
+{
+    (void)state;
+    snprintf(stats_names, sizeof stats_names, "/tmp/ebb-ranks-%d-%%p.json", (int)getpid());
+    snprintf(stats_pattern, sizeof stats_pattern, "/tmp/ebb-ranks-%d-*.json", (int)getpid());
+    return 0;
+}
+
+/* Of what the ranks' statistics say the least; they are removed if `remove_them`. */
+static double least(const char *key, int ranks, bool remove_them)
+{
+    glob_t found;
+    double value = 0;
+    size_t count = 0;
+    if (glob(stats_pattern, 0, NULL, &found))
+        return -1;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        const double its = program_statistic(found.gl_pathv[i], NULL, key);
+        value = count++ && value < its ? value : its;
+        if (remove_them)
+            remove(found.gl_pathv[i]);
+    }
+    globfree(&found);
+    assert_int_equal(count, ranks);
+    return value;
+}
+
+typedef struct ranked {
+    const char *arguments;
+    int ranks, mib; /* of the 62 or so that a rank holds */
+    double driven;  /* steps at least */
+} ranked_t;
+
+static void run_both(const ranked_t *c, const char *settings)
+{
+    static program_run_t without, with;
+    static char alone_with[128];
+    char command[1024];
+    if (strcmp(alone_with, c->arguments)) {
+        snprintf(command, sizeof command, "SOFTGPU_DEVICES=%d %s ranks=%d %s", c->ranks, getenv("TEST_RANKS"),
+                 c->ranks, c->arguments);
+        program_run(command, &without);
+        assert_int_equal(without.status, 0);
+        snprintf(alone_with, sizeof alone_with, "%s", c->arguments);
+    }
+    snprintf(command, sizeof command,
+             "SOFTGPU_DEVICES=%d SOFTGPU_POISON=1 SOFTGPU_MEMORY=%dMiB LD_PRELOAD=%s EBB_STATS=%s "
+             "EBB_LOG=info %s %s ranks=%d %s",
+             c->ranks, c->mib, getenv("TEST_LIBEBB"), stats_names, settings, getenv("TEST_RANKS"), c->ranks,
+             c->arguments);
+    program_run(command, &with);
+    const double driven = least("steps_driven", c->ranks, false), moved = least("evictions", c->ranks, false);
+    print_message("%s at %d MiB, %s: %.0f steps driven, %.0f evictions\n", c->arguments, c->mib, settings,
+                  driven, moved);
+    least("mismatches", c->ranks, true);
+    if (with.status || strcmp(with.output, without.output))
+        fail_msg("status %d, %s instead of %s: %s", with.status, with.output, without.output, with.log);
+    assert_true(driven >= c->driven && moved > 0);
+}
+
+static const char *const means[] = {"", "EBB_OFFLOAD=0", "EBB_RECOMPUTE=0",
+                                    "SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=1",
+                                    "SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=2 EBB_OFFLOAD=0"};
+enum { MEANS = sizeof means / sizeof *means };
+
+/* By the means `in_turn`, or all. */
+static void under_ebb(const ranked_t *c, size_t in_turn)
+{
+    for (size_t i = 0; i < MEANS; i++)
+        if (test_is_long() || i == in_turn)
+            run_both(c, means[i]);
+}
+
+static void gradients_that_are_averaged(void **state)
+{
+    (void)state;
+    under_ebb(&(ranked_t){"steps=22", 2, 46, 8}, 3);
+}
+
+static void weights_that_are_gathered_and_gradients_that_are_scattered(void **state)
+{
+    (void)state;
+    under_ebb(&(ranked_t){"shard=1 steps=22", 2, 46, 8}, 0);
+}
+
+static void activations_that_go_round(void **state)
+{
+    (void)state;
+    under_ebb(&(ranked_t){"ring=1 steps=22 slow=2", 3, 46, 8}, 0);
+}
+
+/* Nobody sees where its operands are: everything is there for it, and no plan. */
+static void operands_that_no_argument_names(void **state)
+{
+    (void)state;
+    under_ebb(&(ranked_t){"ring=1 pieces=64 steps=14", 2, 48, 0}, 3);
+}
+
+/* It fails as it does without ebb, with an error and in time. */
+static void rank_that_dies_ends_the_others(void **state)
+{
+    (void)state;
+    static program_run_t out;
+    char command[1024];
+    snprintf(command, sizeof command,
+             "SOFTGPU_DEVICES=2 SOFTGPU_MEMORY=46MiB LD_PRELOAD=%s EBB_LOG=info %s ranks=2 steps=22 die=16",
+             getenv("TEST_LIBEBB"), getenv("TEST_RANKS"));
+    program_run(command, &out);
+    assert_int_equal(WEXITSTATUS(out.status), 3);
+    assert_non_null(strstr(out.log, "ranks: "));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_that_are_averaged),
+        cmocka_unit_test(weights_that_are_gathered_and_gradients_that_are_scattered),
+        cmocka_unit_test(activations_that_go_round),
+        cmocka_unit_test(operands_that_no_argument_names),
+        cmocka_unit_test(rank_that_dies_ends_the_others),
+    };
+    return cmocka_run_group_tests(tests, setup, NULL);
+}
