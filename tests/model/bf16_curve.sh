@@ -2,12 +2,13 @@
 # bf16_curve.sh EBB_TRAIN [STEPS]: on the quickstart's text, the default model trained in BF16 has the losses of the one trained in
 # fp32: the mean of each tenth of the run, of twenty steps at least, within 1%, and the held-out loss. (Fewer steps say less: adding
 # in another order, with --attention naive, moves means of ten steps by up to 0.75% in fp32, too.) 40 steps, or STEPS;
-# TEST_LONG=1: 300, and with stochastic rounding, too. The rate rises as in the default run, for 92 steps to 0.004: if it rises
+# TEST_LONG=1: 300, within 2%, and with stochastic rounding, too: by then two fp32 runs whose sums have another order differ by 0.04%, BF16 by up
+# to 1.3%, and two seeds by 3.5%. The rate rises as in the default run, for 92 steps to 0.004: if it rises
 # faster the loss has spikes in fp32, too, and which step has one is chance.
 set -euo pipefail
 trainer=$1 steps=${2:-40}
-roundings=(nearest)
-[[ ${TEST_LONG:-} != 1 ]] || { steps=300 roundings+=(stochastic); }
+roundings=(nearest) most=0.01
+[[ ${TEST_LONG:-} != 1 ]] || { steps=300 most=0.02 roundings+=(stochastic); }
 command -v bible >/dev/null || exit 77
 read -r rate warmup < <(awk -v n="$steps" 'BEGIN { print (n > 92 ? "0.004 " 92 / n : 0.004 * n / 92 " 1") }')
 rise=(--lr "$rate" --warmup "$warmup")
@@ -30,7 +31,7 @@ for model in tiny llama:tiny; do
     for rounding in "${roundings[@]}"; do
         run bf16 --model $model --dtype bf16 --rounding $rounding
         paste "$folder/fp32" "$folder/bf16" "$folder/fp32.held_out" "$folder/bf16.held_out" |
-            awk -v what="$model, $rounding" -v each=$((steps < 200 ? 20 : steps / 10)) '
+            awk -v most=$most -v what="$model, $rounding" -v each=$((steps < 200 ? 20 : steps / 10)) '
                 function off(a, b) { return a > b ? a / b - 1 : b / a - 1 }
                 NR == 1 { held = off($3, $4) }
                 { a += $1; b += $2; one = off($1, $2) > one ? off($1, $2) : one }
@@ -38,7 +39,7 @@ for model in tiny llama:tiny; do
                 END {
                     printf "%s: %d steps, largest difference of %d steps %.2f%%, of one %.2f%%, of the held-out loss %.2f%%\n", what,
                         NR, each, 100 * worst, 100 * one, 100 * held
-                    exit !(worst < 0.01 && held < 0.01 && worst > 0)
+                    exit !(worst < most && held < most && worst > 0)
                 }'
     done
 done
