@@ -8,7 +8,8 @@
 /* A slot belongs to the thread while it is one of the free ones, else to the taker. */
 struct ahead {
     const dataset_t *data; /* borrowed */
-    uint64_t seed, q;      /* q: the thread's, next sequence */
+    uint64_t seed, stride;
+    uint64_t q; /* the thread's, the next batch's first sequence */
     int B;
     int *tokens; /* owns [AHEAD_BATCHES + 1, 2, B, T]: one more than are laid out ahead, the taker's */
     pthread_t thread;
@@ -37,10 +38,11 @@ static bool lay_out(ahead_t *ahead, int *inputs)
     int *targets = inputs + batch_rows(ahead);
     for (int b = 0; b < ahead->B; b++) {
         size_t row = (size_t)b * (size_t)T;
-        uint64_t start = dataset_sequence_start(ahead->data, ahead->seed, ahead->q++);
+        uint64_t start = dataset_sequence_start(ahead->data, ahead->seed, ahead->q + (uint64_t)b);
         if (!dataset_sequence(ahead->data, start, T, inputs + row, targets + row, &ahead->fault))
             return false;
     }
+    ahead->q += ahead->stride;
     return true;
 }
 
@@ -77,11 +79,11 @@ static int start_thread(ahead_t *ahead)
     return error;
 }
 
-ahead_t *ahead_open(const dataset_t *data, uint64_t seed, uint64_t q, int B, fault_t *fault)
+ahead_t *ahead_open(const dataset_t *data, uint64_t seed, uint64_t q, uint64_t stride, int B, fault_t *fault)
 {
     ahead_t *ahead = calloc(1, sizeof *ahead);
     if (ahead != NULL) {
-        *ahead = (ahead_t){.data = data, .seed = seed, .q = q, .B = B};
+        *ahead = (ahead_t){.data = data, .seed = seed, .stride = stride, .q = q, .B = B};
         ahead->tokens = calloc((AHEAD_BATCHES + 1) * batch_rows(ahead), 2 * sizeof *ahead->tokens);
     }
     if (ahead == NULL || ahead->tokens == NULL) {

@@ -13,9 +13,9 @@
 
 typedef struct ahead ahead_t;
 
-/* Batches of B training sequences, the first of them number q. Borrows the dataset, split for T, until
- * ahead_close(). NULL, with a fault, if there is no memory or no thread. */
-ahead_t *ahead_open(const dataset_t *data, uint64_t seed, uint64_t q, int B, fault_t *fault);
+/* Batches of B training sequences, the first of them number q, the first of the next batch q + stride. Borrows the dataset, split for T,
+ * until ahead_close(). NULL, with a fault, if there is no memory or no thread. */
+ahead_t *ahead_open(const dataset_t *data, uint64_t seed, uint64_t q, uint64_t stride, int B, fault_t *fault);
 
 /* The next batch's inputs[B,T] and targets[B,T], borrowed until the next call or ahead_close(). Waits for it. */
 bool ahead_next(ahead_t *ahead, const int **inputs, const int **targets, fault_t *fault);

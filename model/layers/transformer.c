@@ -257,7 +257,8 @@ static void block_backward(transformer_t *model, const pass_t *pass, int layer, 
     range_end();
 }
 
-static void backward(transformer_t *model, const pass_t *pass, const batch_t *batch, tensor_t *dout)
+static void backward(transformer_t *model, const pass_t *pass, const batch_t *batch, tensor_t *dout,
+                     const micro_batch_t *micro)
 {
     outer_t w = values_of_outer(model), dw = gradients_of_outer(model);
     if (!model->shape.tied && !pass->accumulate) { /* classes that do not occur have no gradient */
@@ -267,14 +268,19 @@ static void backward(transformer_t *model, const pass_t *pass, const batch_t *ba
     }
     tensor_t dx = head_backward(pass, last_norm(model), dout, &w, &dw,
                                 gradients_of_block(model, model->shape.layers - 1).down_b); /* [N,C] */
-    for (int layer = model->shape.layers - 1; layer >= 0; layer--)
+    for (int layer = model->shape.layers - 1; layer >= 0; layer--) {
         block_backward(model, pass, layer, &dx);
+        if (micro->gradient_issued != NULL)
+            micro->gradient_issued(micro->context, 1 + layer);
+    }
 
     range_begin("embedding");
     CUDA(embedding_backward(pass->dtype, dw.wte, dw.wpe, dx.data, batch->index, pass->B, pass->T, pass->C,
                             pass_dropout_embedding(pass), pass->accumulate, pass->gpu->stream));
     tensor_free(pass->gpu, &dx);
     range_end();
+    if (micro->gradient_issued != NULL)
+        micro->gradient_issued(micro->context, 0);
 }
 
 /* ---- the three kinds of pass ---- */
@@ -326,7 +332,7 @@ void transformer_train(transformer_t *model, const batch_t *batch, micro_batch_t
     if (model->saved != NULL)
         visit_saved(model);
     range_begin("backward");
-    backward(model, &pass, batch, &dout);
+    backward(model, &pass, batch, &dout, &micro);
     range_end();
 }
 

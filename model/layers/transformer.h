@@ -42,6 +42,9 @@ typedef struct micro_batch {
     uint64_t number; /* of this micro-batch since training began: chooses the masks */
     const uint64_t
         *counter; /* unless NULL, instead of the number: device memory with its transformer_counter() */
+    /* NULL, or called with this context as soon as everything that writes a group's gradient has been issued. */
+    void (*gradient_issued)(void *context, int group);
+    void *context;
 } micro_batch_t;
 
 /* With initial values; to generate (options->command), with weights alone, which are zero and cannot be trained. */

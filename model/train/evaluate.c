@@ -28,8 +28,8 @@ static void rows_free(rows_t *rows)
 }
 
 /* Issues one batch; its loss sum goes to *sum (device). */
-static size_t issue_batch(const evaluator_t *evaluator, const held_out_t *held_out, held_out_batch_t which,
-                          rows_t *rows, float *loss)
+static void issue_batch(const evaluator_t *evaluator, const held_out_t *held_out, held_out_batch_t which,
+                        rows_t *rows, float *loss)
 {
     fault_t fault;
     if (!held_out_read(held_out, which, rows->inputs, rows->targets, &fault))
@@ -37,7 +37,6 @@ static size_t issue_batch(const evaluator_t *evaluator, const held_out_t *held_o
     batch_t batch = batch_upload(evaluator->ring, rows->inputs, rows->targets, which.B, which.T);
     transformer_loss(evaluator->model, &batch, loss);
     batch_free(evaluator->ring, &batch);
-    return (size_t)which.B * (size_t)which.T;
 }
 
 static void show_batches(const evaluator_t *evaluator, size_t done, size_t count)
@@ -49,6 +48,7 @@ evaluation_t evaluate(const evaluator_t *evaluator, const held_out_t *held_out, 
 {
     range_begin("evaluation");
     gpu_t *gpu = evaluator->model->gpu;
+    const world_t *world = &evaluator->ranks->world;
     size_t count = (size_t)held_out_batches(held_out, B, T);
     if (most > 0 && most < count)
         count = most;
@@ -60,15 +60,22 @@ evaluation_t evaluate(const evaluator_t *evaluator, const held_out_t *held_out, 
     evaluation_t result = {0};
     tensor_t sums =
         tensor_new(gpu, DTYPE_FP32, count * SUM_STRIDE); /* [count, SUM_STRIDE], the first of each is used */
+    /* The others' batches: a sum with nothing is exact, so the loss has the same bits for any number of ranks. */
+    if (world->count > 1)
+        CUDA(cudaMemsetAsync(sums.data, 0, sums.bytes, gpu->stream));
     show_batches(evaluator, 0, count);
     for (size_t i = 0; i < count; i++) {
         held_out_batch_t which = held_out_batch(held_out, i, B, T);
-        result.tokens += issue_batch(evaluator, held_out, which, &rows, (float *)sums.data + i * SUM_STRIDE);
+        result.tokens += (size_t)which.B * (size_t)which.T;
+        if (i % (size_t)world->count == (size_t)world->rank)
+            issue_batch(evaluator, held_out, which, &rows, (float *)sums.data + i * SUM_STRIDE);
         if ((i + 1) % (size_t)evaluator->ring->slots == 0 && i + 1 < count) {
             CUDA(cudaStreamSynchronize(gpu->stream)); /* the ring's promise */
             show_batches(evaluator, i + 1, count);
         }
     }
+    ranks_sum(evaluator->ranks, sums.data, count * SUM_STRIDE);
+    ranks_join(evaluator->ranks);
     CUDA(cudaMemcpyAsync(host, sums.data, sums.bytes, cudaMemcpyDeviceToHost, gpu->stream));
     CUDA(cudaStreamSynchronize(gpu->stream));
     show_batches(evaluator, count, count);

@@ -6,6 +6,7 @@
 #include "model/data/choices.h"
 #include "model/data/data.h"
 #include "model/layers/transformer.h"
+#include "model/ranks/ranks.h"
 #include "model/train/progress.h"
 
 typedef struct evaluation {
@@ -18,6 +19,7 @@ typedef struct evaluator {
     transformer_t *model;
     batch_ring_t *ring;
     progress_t *progress;
+    ranks_t *ranks; /* which share the batches of a loss */
 } evaluator_t;
 
 /* Batches of at most B rows of T tokens, the first `most` of them (all if 0). Waits. */

@@ -8,7 +8,7 @@
 #include "model/kernels/launches.h"
 #include "model/train/training.h"
 
-volatile sig_atomic_t interrupted;
+static volatile sig_atomic_t interrupted; /* by this signal; 0: by none */
 
 /* So many steps in a row without a finite loss and gradient (--skip-outliers): no step will be taken any more. */
 #define LOST_STEPS 10
@@ -27,26 +27,61 @@ static void catch_interrupt(void)
     sigaction(SIGTERM, &action, NULL);
 }
 
-static size_t tokens_per_step(const options_t *o)
+static size_t tokens_per_step(const options_t *o, int ranks)
 {
-    return (size_t)o->batch * (size_t)o->context * (size_t)o->accumulate;
+    return (size_t)o->batch * (size_t)o->context * (size_t)o->accumulate * (size_t)ranks;
 }
 
 /* ---- a step ---- */
+
+/* The last micro-batch's backward pass has come so far. */
+static void sum_gradient(void *context, int group)
+{
+    trainer_t *t = context;
+    const group_t *g = &t->model.parameters.groups[group];
+    ranks_sum(&t->ranks, g->gradient.data, g->count);
+}
+
+/* What a rank says of the signal it got: little for an interrupt, so that a sum of many is still less than one for a termination. */
+#define SIGNAL_INTERRUPT 0x01 /* each byte of the float: 2.4e-38 */
+#define SIGNAL_TERMINATE 0x40 /* 3.0 */
+
+static int signal_of(float sum)
+{
+    return sum > 1.0f ? SIGTERM : sum > 0.0f ? SIGINT : 0;
+}
+
+/* The loss, and whether somebody is to stop. */
+static void sum_results(trainer_t *t)
+{
+    float *results = t->results.data;
+    const int word = interrupted == SIGTERM ? SIGNAL_TERMINATE : interrupted ? SIGNAL_INTERRUPT : 0;
+    if (t->ranks.world.count == 1)
+        return;
+    CUDA(cudaMemsetAsync(results + RESULT_SIGNAL, word, sizeof(float), t->gpu.stream));
+    launched();
+    ranks_sum(&t->ranks, results, RESULT_SUMMED);
+    ranks_join(&t->ranks);
+}
 
 static void issue_micro_batch(trainer_t *t, int micro)
 {
     range_begin("micro-batch");
     const options_t *o = t->options;
+    const uint64_t ranks = (uint64_t)t->ranks.world.count;
     const int *inputs, *targets;
     fault_t fault;
     must(ahead_next(t->ahead, &inputs, &targets, &fault), &fault);
     micro_batch_t what = {.loss = (float *)t->results.data + RESULT_LOSS,
-                          .scale = (float)(1.0 / (double)tokens_per_step(o)),
+                          .scale = (float)(1.0 / (double)tokens_per_step(o, t->ranks.world.count)),
                           .accumulate = micro > 0,
                           .dropout = (float)o->dropout,
                           .seed = t->dropout_seed,
-                          .number = t->place.micro_batches};
+                          .number = t->place.micro_batches * ranks + (uint64_t)t->ranks.world.rank};
+    if (micro + 1 == o->accumulate && ranks > 1) {
+        what.gradient_issued = sum_gradient;
+        what.context = t;
+    }
     if (t->graph.ready) {
         step_graph_train(&t->graph, &t->model, &t->ring, inputs, targets, what);
     } else {
@@ -55,7 +90,7 @@ static void issue_micro_batch(trainer_t *t, int micro)
         batch_free(&t->ring, &batch);
     }
     t->place.micro_batches++;
-    t->place.sequences += (uint64_t)o->batch;
+    t->place.sequences += (uint64_t)o->batch * ranks;
     range_end();
 }
 
@@ -71,6 +106,7 @@ static void issue_step(trainer_t *t, int step)
         (void)step_graph_ready(&t->graph);
     for (int micro = 0; micro < t->options->accumulate; micro++)
         issue_micro_batch(t, micro);
+    sum_results(t);
     float *result = (float *)t->results.data + RESULT_NORM;
     const float *loss = (const float *)t->results.data + RESULT_LOSS;
     if (t->graph.ready)
@@ -105,7 +141,7 @@ static void log_step(trainer_t *t, const pending_t *pending, double seconds)
     log_real(log, "lr", pending->rate);
     if (t->options->skip_outliers > 0)
         log_literal(log, "skipped", is_skipped(t, pending) ? "true" : "false");
-    double tokens_per_s = (double)tokens_per_step(t->options) / seconds;
+    double tokens_per_s = (double)tokens_per_step(t->options, t->ranks.world.count) / seconds;
     log_real(log, "tokens_per_s", tokens_per_s);
     if (t->most_tokens_per_s > 0)
         log_real(log, "mfu", tokens_per_s / t->most_tokens_per_s);
@@ -141,8 +177,9 @@ static void finish_step(trainer_t *t, int step)
     double now = progress_clock(), seconds = now - t->last;
     t->last = now;
     float loss = pending->results[RESULT_LOSS];
-    progress_step(&t->progress, (step_done_t){step, loss, pending->results[RESULT_NORM], pending->rate,
-                                              seconds, tokens_per_step(t->options), t->gpu.peak_bytes});
+    progress_step(&t->progress,
+                  (step_done_t){step, loss, pending->results[RESULT_NORM], pending->rate, seconds,
+                                tokens_per_step(t->options, t->ranks.world.count), t->gpu.peak_bytes});
     log_step(t, pending, seconds);
     plot_add(&t->plot, CURVE_LOSS, step, loss);
     plot_add(&t->plot, CURVE_PEAK, step, (double)pending->span_peak_bytes);
@@ -151,6 +188,8 @@ static void finish_step(trainer_t *t, int step)
     if (!isfinite(loss) && !is_skipped(t, pending))
         fatal("the loss is not a finite number any more in step %d: use a lower --lr or a longer --warmup",
               step);
+    if (t->ranks.world.count > 1)
+        t->ending = signal_of(pending->results[RESULT_SIGNAL]);
     pending->step = 0;
 }
 
@@ -174,7 +213,7 @@ static void save(trainer_t *t)
     folder_path_t path;
     fault_t fault;
     finish_step(t, t->steps_done);
-    if (t->options->checkpoint == NULL || t->place.step == t->saved)
+    if (t->options->checkpoint == NULL || t->place.step == t->saved || t->ranks.world.rank > 0)
         return;
     double began = progress_clock();
     if (!checkpoint_save(&t->checkpoint, &t->model, t->place, path, &fault))
@@ -193,32 +232,36 @@ static void run_steps(trainer_t *t)
     const options_t *o = t->options;
     catch_interrupt();
     fault_t fault;
-    t->ahead = ahead_open(&t->data, o->seed, t->place.sequences, o->batch, &fault);
+    const uint64_t mine = (uint64_t)t->ranks.world.rank * (uint64_t)o->batch,
+                   all = (uint64_t)t->ranks.world.count * (uint64_t)o->batch;
+    t->ahead = ahead_open(&t->data, o->seed, t->place.sequences + mine, all, o->batch, &fault);
     if (t->ahead == NULL)
         fatal("%s", fault.text);
     progress_begin(&t->progress, o->steps, t->most_tokens_per_s);
     t->began = t->last = progress_clock();
     t->first_step = t->steps_done + 1;
-    for (int step = t->first_step; step <= o->steps && !interrupted; step++) {
+    for (int step = t->first_step; step <= o->steps && !t->ending; step++) {
         issue_step(t, step);
         finish_step(t, step - 1);
         if (o->eval_every > 0 && step % o->eval_every == 0 && step < o->steps)
             evaluate_between(t);
         if (o->checkpoint_every > 0 && step % o->checkpoint_every == 0)
             save(t);
+        if (t->ranks.world.count == 1)
+            t->ending = interrupted;
     }
     save(t);
     ahead_close(t->ahead);
     progress_end(&t->progress);
-    if (interrupted)
+    if (t->ending && t->ranks.world.rank == 0)
         fprintf(stderr, "interrupted after step %d\n", t->steps_done);
 }
 
 /* ---- the whole ---- */
 
-void train(const options_t *options)
+void train(const options_t *options, world_t world)
 {
-    trainer_t trainer = {.options = options};
+    trainer_t trainer = {.options = options, .ranks.world = world};
     open_files(&trainer);
     open_device(&trainer);
     describe_run(&trainer);

@@ -8,7 +8,9 @@
 #define EBB_MODEL_TRAIN_H
 
 #include "model/options/options.h"
+#include "model/ranks/ranks.h"
 
-void train(const options_t *options);
+/* As one of the world's ranks, all of which have the same options. */
+void train(const options_t *options, world_t world);
 
 #endif

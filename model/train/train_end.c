@@ -13,7 +13,7 @@
 evaluation_t evaluate_and_log(trainer_t *t, size_t most)
 {
     const options_t *o = t->options;
-    evaluator_t evaluator = {&t->model, &t->ring, &t->progress};
+    evaluator_t evaluator = {&t->model, &t->ring, &t->progress, &t->ranks};
     evaluation_t result = evaluate(&evaluator, &t->held_out, o->batch, o->context, most);
     log_begin(&t->log, "eval");
     log_count(&t->log, "step", (uint64_t)t->steps_done);
@@ -29,7 +29,7 @@ static void answer_choices(trainer_t *t)
     const options_t *o = t->options;
     if (t->choices.count == 0)
         return;
-    evaluator_t evaluator = {&t->model, &t->ring, &t->progress};
+    evaluator_t evaluator = {&t->model, &t->ring, &t->progress, &t->ranks};
     choices_score_t score = evaluate_choices(&evaluator, &t->choices, o->batch, o->choices_most);
     double count = score.examples;
     printf("choices: %d of %d right (%.2f%%), by mean likelihood of a token %d (%.2f%%)\n", score.right,
@@ -83,7 +83,7 @@ void log_memory(json_log_t *log, const char *key, const size_t bytes[MEMORY_COUN
 void finish(trainer_t *t)
 {
     double seconds = progress_clock() - t->began;
-    bool hurry = interrupted == SIGTERM; /* whoever sends it does not wait for long */
+    bool hurry = t->ending == SIGTERM; /* whoever sends it does not wait for long */
     evaluation_t held_out = {NAN, 0};
     if (!hurry) {
         held_out = evaluate_and_log(t, 0);
@@ -95,7 +95,7 @@ void finish(trainer_t *t)
     bytes_text_t peak;
     printf("peak device memory %s, %llu launches in a step, %.1f s of training\n",
            bytes_text(peak, t->gpu.peak_bytes), (unsigned long long)t->launches, seconds);
-    if (!hurry) {
+    if (!hurry && t->ranks.world.rank == 0) {
         answer_choices(t);
         print_sample(t);
     }

@@ -114,10 +114,21 @@ void open_model(trainer_t *t)
     step_graph_open(&t->graph, &t->gpu, o, STEPS_IN_FLIGHT);
 }
 
+/* From --device on, a GPU for each rank of this machine; whoever starts them may have left each of them one. */
+static int device_of(const trainer_t *t)
+{
+    const int local = t->ranks.world.local;
+    int count = 1;
+    if (local > 0)
+        CUDA(cudaGetDeviceCount(&count));
+    return t->options->device + (count > 1 ? local : 0);
+}
+
 void open_device(trainer_t *t)
 {
     const options_t *o = t->options;
-    gpu_open(&t->gpu, o->device);
+    gpu_open(&t->gpu, device_of(t));
+    ranks_open(&t->ranks, &t->gpu, t->ranks.world);
     bytes_text_t memory;
     printf("GPU: %s, %s, CUDA driver %d.%d\n", t->gpu.name, bytes_text(memory, t->gpu.total_bytes),
            t->gpu.driver_version / 1000, t->gpu.driver_version % 1000 / 10);
@@ -155,6 +166,7 @@ void close_all(trainer_t *t)
     CUDA(cudaFreeHost(t->pinned));
     batch_ring_close(&t->ring);
     close_model(t);
+    ranks_close(&t->ranks);
     gpu_close(&t->gpu);
     tokenizer_close(&t->tokenizer);
     choices_close(&t->choices);
@@ -195,7 +207,11 @@ void describe_run(trainer_t *t)
     describe_model(t);
     printf("data: %s, %llu %ss for training, %llu held out\n", o->data,
            (unsigned long long)t->data.train_count, unit_of(t), (unsigned long long)t->held_out.count);
-    printf("training: %d steps of %d x %d sequences\n", o->steps, o->accumulate, o->batch);
+    if (t->ranks.world.count > 1)
+        printf("training: %d steps of %d x %d x %d sequences, on %d GPUs\n", o->steps, t->ranks.world.count,
+               o->accumulate, o->batch, t->ranks.world.count);
+    else
+        printf("training: %d steps of %d x %d sequences\n", o->steps, o->accumulate, o->batch);
     if (t->resumed)
         printf("going on after step %d: %s\n", t->steps_done, t->resumed_from);
     else if (o->init != NULL)
@@ -207,6 +223,7 @@ void describe_run(trainer_t *t)
     log_object_begin(log, "options");
     options_each(o, log_option, log);
     log_object_end(log);
+    log_count(log, "ranks", (uint64_t)t->ranks.world.count);
     log_count(log, "vocab", (uint64_t)o->vocab);
     log_count(log, "parameters", parameters_count(&t->model.parameters));
     log_count(log, "train_tokens", t->data.train_count);

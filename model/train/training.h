@@ -19,6 +19,7 @@
 
 #include "model/data/tokenizer.h"
 #include "model/layers/transformer.h"
+#include "model/ranks/ranks.h"
 #include "model/train/log.h"
 #include "model/train/optimizer.h"
 #include "model/train/plot.h"
@@ -27,8 +28,16 @@
 
 #define STEPS_IN_FLIGHT 2
 
-/* Where a step leaves its results, on the device and in pinned memory. */
-enum { RESULT_LOSS = 0, RESULT_NORM = 4, RESULT_CLIPPED = 5, RESULT_SKIPPED = 6, RESULT_COUNT = 8 };
+/* Where a step leaves its results, on the device and in pinned memory. The first RESULT_SUMMED are summed over all ranks. */
+enum {
+    RESULT_LOSS = 0,
+    RESULT_SIGNAL = 1,
+    RESULT_SUMMED = 4,
+    RESULT_NORM = 4,
+    RESULT_CLIPPED = 5,
+    RESULT_SKIPPED = 6,
+    RESULT_COUNT = 8
+};
 
 /* A step that has been issued and not yet been read back. */
 typedef struct pending {
@@ -48,6 +57,7 @@ typedef struct trainer {
     choices_t choices;     /* empty: none asked for */
     ahead_t *ahead;        /* owned: training batches */
     gpu_t gpu;
+    ranks_t ranks;
     transformer_t model;
     optimizer_t optimizer;
     step_graph_t graph;
@@ -73,9 +83,8 @@ typedef struct trainer {
     int first_step;     /* of this process */
     int steps_done;     /* issued, those before a resumption too */
     double began, last; /* clock: of the training, of the last step that was read back */
+    int ending;         /* the signal that ends the training, on all ranks after the same step; 0: none */
 } trainer_t;
-
-extern volatile sig_atomic_t interrupted; /* the signal that ends the training after its step; 0: none */
 
 /* Bad input ends the program: exit code 2. */
 void must(bool good, const fault_t *fault);

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "program.h"
+#include "trainer.h"
 
 static char stats_pattern[64], stats_names[64];
 
@@ -130,6 +131,31 @@ static void rank_that_dies_ends_the_others(void **state)
     assert_non_null(strstr(out.log, "ranks: "));
 }
 
+/* Data parallel, by ebb-train itself: in half of the memory, the state that it has by itself. */
+static void trainer_on_two_gpus(void **state)
+{
+    (void)state;
+    static const char shape[] =
+        "--layers 2 --width 128 --heads 4 --context 128 --batch 32 --dropout 0.1 --steps 22 --gpus 2";
+    setenv("SOFTGPU_DEVICES", "2", 1);
+    const history_t without = trainer_train(shape);
+    char bytes[32];
+    snprintf(bytes, sizeof bytes, "%.0f", without.peak_bytes * 0.5);
+    setenv("SOFTGPU_MEMORY", bytes, 1);
+    setenv("EBB_STATS", stats_names, 1);
+    setenv("LD_PRELOAD", getenv("TEST_LIBEBB"), 1);
+    const history_t with = trainer_train(shape);
+    unsetenv("LD_PRELOAD");
+    unsetenv("EBB_STATS");
+    unsetenv("SOFTGPU_MEMORY");
+    unsetenv("SOFTGPU_DEVICES");
+    const double driven = least("steps_driven", 2, true);
+    print_message("ebb-train on two GPUs, %.1f of %.1f MiB: %.0f steps driven\n", atof(bytes) / 1048576,
+                  without.peak_bytes / 1048576, driven);
+    assert_string_equal(with.state_hash, without.state_hash);
+    assert_true(driven >= 8);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -138,6 +164,7 @@ int main(void)
         cmocka_unit_test(activations_that_go_round),
         cmocka_unit_test(operands_that_no_argument_names),
         cmocka_unit_test(rank_that_dies_ends_the_others),
+        cmocka_unit_test(trainer_on_two_gpus),
     };
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return cmocka_run_group_tests(tests, setup, trainer_teardown);
 }

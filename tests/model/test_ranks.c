@@ -1,0 +1,267 @@
+/* Training on several GPUs, a process each: the losses of the same batches on one, the same bits in every run, and one end for all. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "files.h"
+#include "trainer.h"
+
+#define SMALL "--layers 2 --width 32 --heads 2 --context 32 --batch 4 --sample 0 "
+
+static void on_devices(int count)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", count);
+    setenv("SOFTGPU_DEVICES", text, 1);
+}
+
+static void assert_same(const history_t *a, const history_t *b, const char *what)
+{
+    assert_int_equal(a->steps, b->steps);
+    for (int i = 0; i < a->steps; i++)
+        if (strcmp(a->loss_hex[i], b->loss_hex[i]) != 0)
+            fail_msg("%s: step %d: %s and %s", what, i + 1, a->loss_hex[i], b->loss_hex[i]);
+    assert_string_equal(a->state_hash, b->state_hash);
+    assert_string_equal(a->held_out_loss_hex, b->held_out_loss_hex);
+}
+
+/* They take the sequences, and the dropout's masks, that one GPU takes in as many micro-batches; only sums have another order. */
+static void ranks_have_the_losses_of_as_many_micro_batches(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {
+        "--dropout 0.1",
+        "--model llama:tiny --width 32 --heads 2 --kv-heads 1 --hidden 64 --layers 2 --context 32",
+        "--dtype bf16 --rounding stochastic --width 64"};
+    on_devices(3);
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        char together[512], alone[512];
+        snprintf(together, sizeof together, SMALL "--steps 14 --accumulate 2 %s --gpus 3", modes[i]);
+        snprintf(alone, sizeof alone, SMALL "--steps 14 --accumulate 6 %s", modes[i]);
+        const history_t a = trainer_train(together), again = trainer_train(together),
+                        b = trainer_train(alone);
+        assert_same(&a, &again, modes[i]);
+        for (int step = 0; step < 14; step++)
+            if (relative(a.loss[step], b.loss[step]) > (i == 2 ? 1e-3 : 1e-5))
+                fail_msg("%s: step %d: %.9g and %.9g", modes[i], step + 1, a.loss[step], b.loss[step]);
+        assert_true(relative(a.held_out_loss, b.held_out_loss) < 1e-3);
+        print_message("%s: %.6f and %.6f\n", modes[i], a.loss[13], b.loss[13]);
+    }
+}
+
+/* The environment of torchrun, mpirun and srun, and a port of one's own. */
+static void whoever_starts_them(void **state)
+{
+    (void)state;
+    static const char *const starters[][3] = {
+        {"WORLD_SIZE", "RANK", "LOCAL_RANK"},
+        {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"},
+        {"PMI_SIZE", "PMI_RANK", "MPI_LOCALRANKID"},
+        {"SLURM_NTASKS", "SLURM_PROCID", "SLURM_LOCALID"}};
+    char log[512], arguments[1024], port[16];
+    on_devices(2);
+    trainer_path(log, sizeof log, "started");
+    snprintf(arguments, sizeof arguments, SMALL "--steps 6 --data %s --log %s --gpus 2", trainer_text(), log);
+    const outcome_t out = trainer_run(arguments);
+    assert_int_equal(out.exit_code, 0);
+    const char *said = strstr(out.out, "held-out loss");
+    assert_true(said && !strstr(said + 1, "held-out loss")); /* the first one speaks */
+    const history_t own = trainer_read_log(log);
+    for (size_t i = 0; i < sizeof starters / sizeof *starters; i++) {
+        int process[2];
+        remove(log);
+        snprintf(port, sizeof port, "%d", 20000 + (int)((unsigned)getpid() * 7 + i) % 20000);
+        setenv("MASTER_PORT", port, 1);
+        setenv(starters[i][0], "2", 1);
+        for (int rank = 0; rank < 2; rank++) {
+            const char *text = rank ? "1" : "0";
+            setenv(starters[i][1], text, 1);
+            setenv(starters[i][2], text, 1);
+            process[rank] = trainer_start(arguments);
+        }
+        for (int rank = 0; rank < 2; rank++) {
+            const outcome_t its = trainer_wait(process[rank]);
+            if (its.exit_code != 0)
+                fail_msg("%s: rank %d: exit code %d: %s", starters[i][0], rank, its.exit_code, its.error);
+        }
+        const history_t h = trainer_read_log(log);
+        assert_same(&own, &h, starters[i][0]);
+        for (int k = 0; k < 3; k++)
+            unsetenv(starters[i][k]);
+        unsetenv("MASTER_PORT");
+    }
+}
+
+/* Of a log's last record. */
+static history_t end_of(const char *log)
+{
+    static char line[1 << 16];
+    history_t h = {0};
+    FILE *f = fopen(log, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f))
+        if (strstr(line, "\"kind\": \"final\"")) {
+            h.held_out_loss = json_number(line, "held_out_loss");
+            json_text(line, "state_hash", h.state_hash, sizeof h.state_hash);
+        }
+    fclose(f);
+    return h;
+}
+
+static void resumes_with_as_many_and_with_others(void **state)
+{
+    (void)state;
+    char folder[512], log[512], arguments[2048];
+    on_devices(3);
+    trainer_path(folder, sizeof folder, "ranks");
+    trainer_path(log, sizeof log, "resumed");
+    const history_t whole = trainer_train(SMALL "--steps 10 --gpus 2");
+    snprintf(arguments, sizeof arguments,
+             SMALL "--steps 10 --gpus 2 --checkpoint %s --checkpoint-every 4 --keep 0", folder);
+    const history_t kept = trainer_train(arguments);
+    assert_same(&whole, &kept, "with checkpoints");
+    for (int gpus = 1; gpus <= 3; gpus++) {
+        snprintf(arguments, sizeof arguments,
+                 SMALL "--steps 10 --gpus %d --resume %s/step-00000004 --data %s --log %s", gpus, folder,
+                 trainer_text(), log);
+        remove(log);
+        const outcome_t out = trainer_run(arguments);
+        if (out.exit_code != 0)
+            fail_msg("%d GPUs: exit code %d: %s", gpus, out.exit_code, out.error);
+        const history_t rest = end_of(log);
+        if (gpus == 2)
+            assert_string_equal(rest.state_hash, whole.state_hash);
+        assert_true(relative(rest.held_out_loss, whole.held_out_loss) < 0.05);
+    }
+}
+
+/* The rank's process, a child of `parent`, by its environment. */
+static int process_of(int parent, const char *rank)
+{
+    DIR *all = opendir("/proc");
+    int found = 0;
+    assert_non_null(all);
+    for (struct dirent *e; (e = readdir(all)) && !found;) {
+        char path[300], text[8192], words[32];
+        int its_parent = 0;
+        snprintf(path, sizeof path, "/proc/%s/stat", e->d_name);
+        FILE *f = fopen(path, "r");
+        if (!f)
+            continue;
+        if (fscanf(f, "%*d (%*[^)]) %*c %d", &its_parent) != 1)
+            its_parent = 0;
+        fclose(f);
+        snprintf(path, sizeof path, "/proc/%s/environ", e->d_name);
+        if (its_parent != parent || !(f = fopen(path, "r")))
+            continue;
+        const size_t n = fread(text, 1, sizeof text, f);
+        fclose(f);
+        snprintf(words, sizeof words, "%cRANK=%s", 0, rank);
+        if (memmem(text, n, words, strlen(rank) + 7))
+            found = atoi(e->d_name);
+    }
+    closedir(all);
+    return found;
+}
+
+static size_t size_of(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    if (!f || fseek(f, 0, SEEK_END))
+        return 0;
+    const long size = ftell(f);
+    fclose(f);
+    return (size_t)size;
+}
+
+/* Started, and some steps on: its second rank gets the signal. */
+static outcome_t interrupt_one(int signal_number, const char *more, const char *log)
+{
+    char arguments[1024];
+    remove(log);
+    snprintf(arguments, sizeof arguments, SMALL "--steps 100000 --gpus 2 --data %s --log %s %s",
+             trainer_text(), log, more);
+    const int process = trainer_start(arguments);
+    for (int i = 0; size_of(log) < 4000 && i < 6000; i++)
+        usleep(10000);
+    const int rank = process_of(process, "1");
+    assert_true(rank > 0);
+    kill(rank, signal_number);
+    return trainer_wait(process);
+}
+
+static void a_signal_to_one_ends_all_after_the_same_step(void **state)
+{
+    (void)state;
+    char log[512], folder[512], more[600];
+    on_devices(2);
+    trainer_path(log, sizeof log, "ended");
+    trainer_path(folder, sizeof folder, "ended-folder");
+    snprintf(more, sizeof more, "--checkpoint %s", folder);
+    const outcome_t out = interrupt_one(SIGTERM, more, log);
+    if (out.exit_code != 0)
+        fail_msg("exit code %d: %s", out.exit_code, out.error);
+    assert_non_null(strstr(out.error, "interrupted after step "));
+    assert_non_null(strstr(out.out, "checkpoint: step "));
+}
+
+static void a_rank_that_is_killed_ends_the_training(void **state)
+{
+    (void)state;
+    char log[512];
+    on_devices(2);
+    trainer_path(log, sizeof log, "killed");
+    const outcome_t out = interrupt_one(SIGKILL, "", log);
+    assert_int_equal(out.exit_code, 128 + SIGKILL);
+    assert_non_null(strstr(out.error, "a rank was ended by signal 9"));
+}
+
+static void refuses(const char *arguments, int code, const char *words)
+{
+    char all[1024];
+    snprintf(all, sizeof all, SMALL "--steps 2 --data %s %s", trainer_text(), arguments);
+    const outcome_t out = trainer_run(all);
+    assert_int_equal(out.exit_code, code);
+    if (!strstr(out.error, words))
+        fail_msg("'%s' lacks '%s'", out.error, words);
+}
+
+static void what_cannot_be_is_told(void **state)
+{
+    (void)state;
+    on_devices(1);
+    refuses("--gpus 2 --graph", 2, "--graph is for one GPU");
+    setenv("WORLD_SIZE", "2", 1);
+    setenv("RANK", "2", 1);
+    refuses("", 2, "RANK=2, as torchrun sets it: must be between 0 and 1");
+    setenv("RANK", "0", 1);
+    refuses("--gpus 3", 2, "torchrun has started 2 ranks");
+    unsetenv("WORLD_SIZE");
+    unsetenv("RANK");
+    refuses("--gpus 2", 1, "Duplicate GPU");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_have_the_losses_of_as_many_micro_batches),
+        cmocka_unit_test(whoever_starts_them),
+        cmocka_unit_test(resumes_with_as_many_and_with_others),
+        cmocka_unit_test(a_signal_to_one_ends_all_after_the_same_step),
+        cmocka_unit_test(a_rank_that_is_killed_ends_the_training),
+        cmocka_unit_test(what_cannot_be_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, trainer_teardown);
+}
