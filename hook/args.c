@@ -46,13 +46,18 @@ bool ebb_args_pack(const ebb_signature_t *s, unsigned char *block, void **params
         else
             return false;
     }
-    if (params || bytes != s->param_bytes || (bytes && !buffer))
+    /* The last argument may be cut short: NCCL passes what it has filled in of 4096 bytes (kernelArgsSize in its enqueue.cc). */
+    const size_t last = s->param_count ? s->params[s->param_count - 1].offset_bytes : 0;
+    if (params || bytes > s->param_bytes || (bytes < s->param_bytes && bytes <= last) || (bytes && !buffer))
         return false;
-    if (s->has_gaps)
-        memset(block, 0, bytes);
-    for (uint32_t i = 0; i < s->param_count; i++)
-        memcpy(block + s->params[i].offset_bytes, buffer + s->params[i].offset_bytes,
-               s->params[i].size_bytes);
+    if (s->has_gaps || bytes < s->param_bytes)
+        memset(block, 0, s->param_bytes);
+    for (uint32_t i = 0; i < s->param_count; i++) {
+        const struct ebb_param *p = &s->params[i];
+        const size_t left = bytes - p->offset_bytes;
+        memcpy(block + p->offset_bytes, buffer + p->offset_bytes,
+               left < p->size_bytes ? left : p->size_bytes);
+    }
     return true;
 }
 

@@ -66,12 +66,13 @@ static ncclResult_t wait_for(ncclComm_t comm, CUstream stream, CUstream on)
 static ncclResult_t launch(ncclComm_t comm, const nccl_work_t *work, uint32_t count, CUstream stream)
 {
     nccl_arguments_t a = {.place = comm->place, .count = count, .channels = comm->channels};
-    void *params[] = {&a};
+    size_t bytes = offsetof(nccl_arguments_t, work);
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     NCCL_DRIVER(cuStreamIsCapturing(stream, &status));
     const bool captured = status != CU_STREAM_CAPTURE_STATUS_NONE;
     if (count <= NCCL_WORKS_INSIDE) {
         memcpy(a.work, work, count * sizeof *work);
+        bytes += count * sizeof *work;
     } else {
         a.spill = find_spill(comm, count, captured);
         if (!a.spill)
@@ -81,8 +82,17 @@ static ncclResult_t launch(ncclComm_t comm, const nccl_work_t *work, uint32_t co
     }
     if (!captured && comm->launched && comm->last != stream)
         NCCL_DRIVER(cuStreamWaitEvent(stream, comm->order, 0));
-    NCCL_DRIVER(cuLaunchKernel(kernel_for(comm, work, count), comm->channels, 1, 1, 512, 1, 1, 0, stream,
-                               params, NULL));
+    bytes = (bytes + 15) / 16 * 16; /* the rest of the argument is not passed */
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &a, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                     CU_LAUNCH_PARAM_END};
+    const CUlaunchConfig config = {.gridDimX = comm->channels,
+                                   .gridDimY = 1,
+                                   .gridDimZ = 1,
+                                   .blockDimX = 512,
+                                   .blockDimY = 1,
+                                   .blockDimZ = 1,
+                                   .hStream = stream};
+    NCCL_DRIVER(cuLaunchKernelEx(&config, kernel_for(comm, work, count), NULL, extra));
     if (captured)
         return ncclSuccess;
     NCCL_DRIVER(cuEventRecord(comm->order, stream));

@@ -8,7 +8,8 @@
  *   segment.c       the memory that all ranks of a communicator share, and who of them is still alive
  *   comm.c          communicators: making, splitting, ending; memory.c: what NCCL allocates and registers
  *
- * As with NVIDIA's library, a collective is a kernel launch with one argument of 4096 bytes, the operands are in there while they fit, and
+ * As with NVIDIA's library, a collective is a kernel launch with one argument of 4096 bytes, given by cuLaunchKernelEx's `extra`, of which
+ * only the beginning is passed (src/enqueue.cc: ncclLaunchKernel, uploadWork). The operands are in there while they fit, and
  * beyond that in pinned memory, which no argument names. The kernel spins until the other ranks have come.
  *
  * Sums go by rank, in fp32 for types of 16 bits: the same bits whenever and wherever the ranks come.
@@ -199,7 +200,7 @@ extern const char *const nccl_kernel_names[NCCL_KERNELS];
     F(cuLibraryGetKernel)                                                                                    \
     F(cuKernelGetFunction)                                                                                   \
     F(cuFuncLoad)                                                                                            \
-    F(cuLaunchKernel)                                                                                        \
+    F(cuLaunchKernelEx)                                                                                       \
     F(cuMemAddressFree)                                                                                      \
     F(cuMemAddressReserve)                                                                                   \
     F(cuMemCreate)                                                                                           \

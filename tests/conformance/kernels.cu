@@ -19,6 +19,17 @@ extern "C" __global__ void fill(int *p, int value, int n)
 }
 BLOCK_SIZE_INDEPENDENT(fill);
 
+/* Of the last argument only the first `n` are looked at. */
+struct numbers {
+    int of[1000];
+};
+extern "C" __global__ void take(int *p, int n, const __grid_constant__ numbers from)
+{
+    for (int i = threadIdx.x; i < n; i += blockDim.x)
+        p[i] = from.of[i];
+}
+BLOCK_SIZE_INDEPENDENT(take);
+
 extern "C" __global__ void add(int *p, int value, int n)
 {
     FOR_SLICE(i, n)

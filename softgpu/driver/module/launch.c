@@ -100,6 +100,8 @@ static bool dimensions_fit(const unsigned grid[3], const unsigned block[3])
 
 /* Copies the arguments to their offsets in `out`, from either form that a launch may give them in. A buffer has the offsets that
  * cuFuncGetParamInfo reports and exactly their bytes, or it is refused (H200, driver 580.159.04). */
+enum { BEHIND_THE_BUFFER = 0xcc };
+
 static CUresult gather_params(CUfunction f, char *out, void **params, void **extra)
 {
     const softgpu_kernel_t *k = f->kernel;
@@ -116,10 +118,17 @@ static CUresult gather_params(CUfunction f, char *out, void **params, void **ext
         }
         if (params || (f->buffer_bytes && !buffer))
             return CUDA_ERROR_INVALID_VALUE;
-        if (bytes != f->buffer_bytes)
+        /* The last argument may be cut short: NCCL's are 4096 bytes, of which it passes what it has filled in (kernelArgsSize in its
+         * enqueue.cc). What the kernel finds behind that is anything. */
+        const uint32_t last = k->param_count - 1;
+        if (bytes > f->buffer_bytes || (bytes < f->buffer_bytes && bytes <= sg_param_offset(k, last)))
             return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-        for (uint32_t i = 0; i < k->param_count; i++)
-            memcpy(out + k->params[i].offset_bytes, buffer + sg_param_offset(k, i), k->params[i].size_bytes);
+        for (uint32_t i = 0; i < k->param_count; i++) {
+            const size_t left = bytes - sg_param_offset(k, i), size = k->params[i].size_bytes;
+            memset(out + k->params[i].offset_bytes, BEHIND_THE_BUFFER, size);
+            memcpy(out + k->params[i].offset_bytes, buffer + sg_param_offset(k, i),
+                   left < size ? left : size);
+        }
         return CUDA_SUCCESS;
     }
     if (k->param_count && !params)

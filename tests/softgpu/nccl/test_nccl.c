@@ -83,10 +83,12 @@ static void lose_one(int rank, int ranks)
     CUdeviceptr p;
     ncclResult_t error = ncclSuccess;
     OK_NCCL(ncclCommInitRank(&comm, ranks, shared->id, rank));
-    if (rank == ranks - 1)
-        raise(SIGKILL);
     OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
     OK(cuMemAlloc(&p, 4096));
+    OK_NCCL(ncclAllReduce((void *)p, (void *)p, 10, ncclFloat32, ncclSum, comm, s)); /* all have come */
+    OK(cuStreamSynchronize(s));
+    if (rank == ranks - 1)
+        raise(SIGKILL);
     const double began = now();
     OK_NCCL(ncclAllReduce((void *)p, (void *)p, 10, ncclFloat32, ncclSum, comm, s));
     TRUE(cuStreamSynchronize(s) == CUDA_ERROR_LAUNCH_FAILED);
