@@ -162,19 +162,56 @@ static void choose_link(ncclComm_t comm, nccl_place_t *place)
     }
 }
 
+static bool creates_memory(void)
+{
+    const char *wanted = getenv("NCCL_CUMEM_ENABLE");
+    return !wanted || strcmp(wanted, "0");
+}
+
+static ncclResult_t new_memory(CUdeviceptr *out, size_t bytes, int device)
+{
+    if (creates_memory())
+        return nccl_pages_new(out, bytes, device);
+    NCCL_DRIVER(cuMemAlloc(out, bytes));
+    return ncclSuccess;
+}
+
+static void free_memory(CUdeviceptr at)
+{
+    if (at && creates_memory())
+        nccl_pages_free(at);
+    else if (at)
+        nccl_driver.cuMemFree(at);
+}
+
+static ncclResult_t make_device_part(ncclComm_t comm)
+{
+    NCCL_TRY(new_memory(&comm->staging, NCCL_STAGING_BYTES, comm->device));
+    NCCL_TRY(new_memory(&comm->part, sizeof(nccl_device_part_t), comm->device));
+    const nccl_device_part_t part = {.place = comm->place, .staging = (char *)(uintptr_t)comm->staging};
+    NCCL_DRIVER(cuMemsetD8(comm->staging, 0, NCCL_STAGING_BYTES));
+    NCCL_DRIVER(cuMemcpyHtoD(comm->part, &part, sizeof part));
+    return ncclSuccess;
+}
+
 static void let_go(ncclComm_t comm)
 {
     nccl_spill_t *next;
+    CUcontext previous;
+    nccl_driver.cuCtxPushCurrent(comm->context);
     for (nccl_spill_t *spill = comm->spills; spill; spill = next) {
         next = spill->next;
         nccl_driver.cuMemFreeHost(spill);
     }
+    free_memory(comm->staging);
+    free_memory(comm->part);
     if (comm->order)
         nccl_driver.cuEventDestroy(comm->order);
     if (comm->place) {
         nccl_segment_close(&comm->place->segment);
         nccl_driver.cuMemFreeHost(comm->place);
     }
+    nccl_driver.cuCtxPopCurrent(&previous);
     nccl_driver.cuDevicePrimaryCtxRelease(comm->device);
     comm->magic = 0;
     free(comm);
@@ -188,6 +225,7 @@ static ncclResult_t equip(ncclComm_t comm)
         cuMemHostAlloc(&place, sizeof *comm->place, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
     comm->place = memset(place, 0, sizeof *comm->place);
     NCCL_DRIVER(cuEventCreate(&comm->order, CU_EVENT_DISABLE_TIMING));
+    NCCL_TRY(make_device_part(comm));
     NCCL_TRY(load_kernels());
     /* Loaded now: a kernel that is loaded when it is launched waits for others, which may wait for it. */
     for (int i = 0; i < NCCL_KERNELS; i++) {

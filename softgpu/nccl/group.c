@@ -65,7 +65,10 @@ static ncclResult_t wait_for(ncclComm_t comm, CUstream stream, CUstream on)
 /* All of it by one kernel in `stream`, behind the communicator's last one. In the communicator's context. */
 static ncclResult_t launch(ncclComm_t comm, const nccl_work_t *work, uint32_t count, CUstream stream)
 {
-    nccl_arguments_t a = {.place = comm->place, .count = count, .channels = comm->channels};
+    nccl_arguments_t a = {.comm = (nccl_device_part_t *)(uintptr_t)comm->part,
+                          .place = comm->place,
+                          .count = count,
+                          .channels = comm->channels};
     size_t bytes = offsetof(nccl_arguments_t, work);
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     NCCL_DRIVER(cuStreamIsCapturing(stream, &status));

@@ -152,6 +152,16 @@ typedef struct nccl_place {
     double link_gb_s, latency_ns;
 } nccl_place_t;
 
+/* What a kernel finds of its communicator in the device's memory: the first argument leads here, and from here to a buffer that no argument names.
+ * As with NVIDIA's library both are memory that it creates itself (cuMemCreate), or with NCCL_CUMEM_ENABLE=0 memory as any program's. */
+enum { NCCL_STAGING_BYTES = 4 << 20 };
+typedef struct nccl_device_part {
+    nccl_place_t *place;
+    volatile char
+        *staging; /* each launch writes to it, here and there, and finds what the last one has written */
+    uint64_t launches;
+} nccl_device_part_t;
+
 /* Works that did not fit. The kernel sets `free` when it has read them for the last time. */
 typedef struct nccl_spill {
     struct nccl_spill *next;
@@ -166,10 +176,10 @@ enum { NCCL_ARGUMENT_BYTES = 4096, NCCL_WORKS_INSIDE = (NCCL_ARGUMENT_BYTES - 32
 /* The one argument. */
 typedef union nccl_arguments {
     struct {
-        nccl_place_t *place;
+        nccl_device_part_t *comm;
         nccl_spill_t *spill; /* NULL: inside */
         uint32_t count, channels;
-        uint64_t unused;
+        const nccl_place_t *place; /* for whoever asks on the host what it takes */
         nccl_work_t work[NCCL_WORKS_INSIDE];
     };
     char all[NCCL_ARGUMENT_BYTES];
@@ -200,8 +210,12 @@ extern const char *const nccl_kernel_names[NCCL_KERNELS];
     F(cuLibraryGetKernel)                                                                                    \
     F(cuKernelGetFunction)                                                                                   \
     F(cuFuncLoad)                                                                                            \
-    F(cuLaunchKernelEx)                                                                                       \
+    F(cuLaunchKernelEx)                                                                                      \
     F(cuMemAddressFree)                                                                                      \
+    F(cuMemAlloc)                                                                                            \
+    F(cuMemFree)                                                                                             \
+    F(cuMemcpyHtoD)                                                                                          \
+    F(cuMemsetD8)                                                                                            \
     F(cuMemAddressReserve)                                                                                   \
     F(cuMemCreate)                                                                                           \
     F(cuMemFreeHost)                                                                                         \
@@ -232,8 +246,9 @@ enum { NCCL_OPS_OF_ITS_OWN = 64 };
 struct ncclComm {
     uint64_t magic;
     int rank, ranks, device;
-    CUcontext context;   /* the primary one, retained */
-    nccl_place_t *place; /* pinned, owned */
+    CUcontext context;         /* the primary one, retained */
+    nccl_place_t *place;       /* pinned, owned */
+    CUdeviceptr part, staging; /* owned */
     CUfunction kernel[NCCL_KERNELS];
     CUevent order; /* recorded behind each launch: kernels of a communicator run one after another */
     CUstream last; /* the stream of the last launch, while `launched` */
@@ -273,6 +288,12 @@ ncclResult_t nccl_from_driver(CUresult result, const char *call);
     } while (0)
 /* The device that is current, else the first. */
 ncclResult_t nccl_current_device(int *device);
+
+/* ---- memory.c ---- */
+
+/* Whole pages of the driver's, with an address of their own, which another process could be given, as NVIDIA's library makes them. */
+ncclResult_t nccl_pages_new(CUdeviceptr *out, size_t bytes, int device);
+ncclResult_t nccl_pages_free(CUdeviceptr at);
 
 /* ---- group.c ---- */
 

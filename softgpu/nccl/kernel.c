@@ -260,12 +260,25 @@ static void pairs(run_t *r, const nccl_work_t *work, progress_t *p, uint32_t cou
 
 /* ---- the kernels ---- */
 
+/* NVIDIA's kernels pass data through buffers of their own. Here what one launch leaves there the next one looks for. */
+static void use_staging(run_t *r, nccl_device_part_t *comm)
+{
+    const size_t step = NCCL_STAGING_BYTES / 8;
+    const char last = (char)comm->launches++, next = (char)comm->launches;
+    for (size_t at = step / 2; at < NCCL_STAGING_BYTES; at += step) {
+        if (comm->staging[at] != last)
+            end(r, ncclInternalError, "memory of the communicator's own has changed");
+        comm->staging[at] = next;
+    }
+}
+
 static void run(const softgpu_launch_t *launch, uint64_t first, uint64_t count)
 {
     const nccl_arguments_t *a = launch->params;
     const nccl_work_t *work = a->spill ? a->spill->work : a->work;
     (void)first, (void)count;
-    run_t r = {.launch = launch, .place = a->place, .s = &a->place->segment};
+    run_t r = {.launch = launch, .place = a->comm->place, .s = &a->comm->place->segment};
+    use_staging(&r, a->comm);
     progress_t *p = calloc(a->count, sizeof *p);
     if (!p)
         end(&r, ncclSystemError, "out of host memory");

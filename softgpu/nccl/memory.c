@@ -3,8 +3,7 @@
 
 #include <stdlib.h>
 
-/* Whole pages of the driver's, with an address of their own, which another process could be given, as NVIDIA's library makes them. */
-static ncclResult_t allocate(CUdeviceptr *out, size_t size, int device)
+ncclResult_t nccl_pages_new(CUdeviceptr *out, size_t size, int device)
 {
     CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                 .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
@@ -33,22 +32,27 @@ ncclResult_t ncclMemAlloc(void **out, size_t size)
         return nccl_fail(ncclInvalidArgument, "%zu bytes", size);
     *out = NULL;
     NCCL_TRY(nccl_current_device(&device));
-    NCCL_TRY(allocate(&at, size, device));
+    NCCL_TRY(nccl_pages_new(&at, size, device));
     *out = (void *)(uintptr_t)at;
+    return ncclSuccess;
+}
+
+ncclResult_t nccl_pages_free(CUdeviceptr at)
+{
+    CUdeviceptr base;
+    size_t bytes;
+    NCCL_DRIVER(cuMemGetAddressRange(&base, &bytes, at));
+    NCCL_DRIVER(cuMemUnmap(base, bytes));
+    NCCL_DRIVER(cuMemAddressFree(base, bytes));
     return ncclSuccess;
 }
 
 ncclResult_t ncclMemFree(void *p)
 {
-    CUdeviceptr base;
-    size_t bytes;
     if (!p)
         return ncclSuccess;
     NCCL_TRY(nccl_start());
-    NCCL_DRIVER(cuMemGetAddressRange(&base, &bytes, (CUdeviceptr)(uintptr_t)p));
-    NCCL_DRIVER(cuMemUnmap(base, bytes));
-    NCCL_DRIVER(cuMemAddressFree(base, bytes));
-    return ncclSuccess;
+    return nccl_pages_free((CUdeviceptr)(uintptr_t)p);
 }
 
 /* Registered memory is used like any other. What is registered is remembered, as long as it is. */

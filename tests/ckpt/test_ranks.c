@@ -79,9 +79,12 @@ static void run_both(const ranked_t *c, const char *settings)
     assert_true(driven >= c->driven && moved > 0);
 }
 
-static const char *const means[] = {"", "EBB_OFFLOAD=0", "EBB_RECOMPUTE=0",
+static const char *const means[] = {"",
+                                    "EBB_OFFLOAD=0",
+                                    "EBB_RECOMPUTE=0",
                                     "SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=1",
-                                    "SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=2 EBB_OFFLOAD=0"};
+                                    "SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=2 EBB_OFFLOAD=0",
+                                    "NCCL_CUMEM_ENABLE=0"};
 enum { MEANS = sizeof means / sizeof *means };
 
 /* By the means `in_turn`, or all. */
@@ -115,6 +118,13 @@ static void operands_that_no_argument_names(void **state)
 {
     (void)state;
     under_ebb(&(ranked_t){"ring=1 pieces=64 steps=14", 2, 48, 0}, 3);
+}
+
+/* NCCL's buffers are then memory like the program's, and one leads to another that no argument names. */
+static void memory_of_the_librarys_own(void **state)
+{
+    (void)state;
+    under_ebb(&(ranked_t){"steps=20 layers=5", 2, 46, 6}, 5);
 }
 
 /* It fails as it does without ebb, with an error and in time. */
@@ -163,6 +173,7 @@ int main(void)
         cmocka_unit_test(weights_that_are_gathered_and_gradients_that_are_scattered),
         cmocka_unit_test(activations_that_go_round),
         cmocka_unit_test(operands_that_no_argument_names),
+        cmocka_unit_test(memory_of_the_librarys_own),
         cmocka_unit_test(rank_that_dies_ends_the_others),
         cmocka_unit_test(trainer_on_two_gpus),
     };
