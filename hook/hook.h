@@ -11,6 +11,8 @@
  *   linking with -lcuda                      libebb exports its functions under their symbols' names
  * The runtime, static or shared, uses the first way for one name, cuGetProcAddress_v2, and the second for all others.
  *
+ * Calls of NCCL's are listened to as well (nccl.c): they tell what its kernels reach.
+ *
  * Threads: any thread of the program may call in. A call takes ebb_lock() as it enters (below) and gives it back around the driver's
  * work; "lock held" below is that one. The program's own mappings wait for no lock (foreign.c).
  *

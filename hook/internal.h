@@ -74,7 +74,7 @@ enum { EBB_MAX_PARAM_BYTES = 32764 };
 
 /* Copies the arguments of either form of cuLaunchKernel into one block, each at its offset, zeros between
  * them. False: the driver is the one to complain about them. A buffer in `extra` has the offsets that the driver reports, and exactly their
- * bytes (H200, driver 580.159.04): not those of a structure, where a parameter is aligned to more than the beginning of the constant bank. */
+ * bytes (H200, driver 580.159.04), but for the end of the last one, which may be missing: not those of a structure, where a parameter is aligned to more than the beginning of the constant bank. */
 bool ebb_args_pack(const ebb_signature_t *signature, unsigned char *block, void **params, void **extra);
 
 /* Accesses that a block of so many bytes can make. */
@@ -90,6 +90,14 @@ bool ebb_access_add(ebb_t *ebb, ebb_operation_t *op, CUdeviceptr address, uint32
 /* The same for a stretch of so many bytes: false also if it ends behind its buffer. */
 bool ebb_access_add_span(ebb_t *ebb, ebb_operation_t *op, CUdeviceptr address, size_t bytes,
                          uint32_t param_offset);
+
+/* ---- what NCCL's calls name (nccl.c) ---- */
+
+/* The operands of the call of NCCL's that this thread is in, NULL among them: at even places what is read, at odd ones what is written.
+ * NULL: none. Good until the call returns. */
+const CUdeviceptr *ebb_operands(uint32_t *count);
+/* What a look-up of a function of NCCL's is answered with, which has found `found`; NULL: ebb does not listen to it. */
+void *ebb_nccl_hook(const char *symbol, void *found);
 
 /* ---- launch attributes (args.c) ---- */
 

@@ -129,6 +129,10 @@ void *ebb_answer_dlsym(void *handle, const char *name, const void *caller)
 {
     if (!ebb_libc.dlsym || !ebb_libc.dlvsym)
         ebb_libc_find();
+    if (name && !strncmp(name, "nccl", 4) && handle != RTLD_DEFAULT && handle != RTLD_NEXT) {
+        void *found = ebb_real_dlsym(handle, name);
+        return found ? ebb_nccl_hook(name, found) : NULL;
+    }
     if (!name || name[0] != 'c' || name[1] != 'u')
         return NULL;
     void *ours = ebb_hook_by_symbol(name);

@@ -59,7 +59,10 @@ static CUresult launch(const launch_t *l)
     ebb_access_t access_room[EBB_ARGS_ROOM(ON_STACK)];
     unsigned char *block = block_room;
     ebb_access_t *access = access_room;
-    size_t bytes = s ? s->param_bytes : 0;
+    uint32_t named;
+    const CUdeviceptr *operands = ebb_operands(&named);
+    const size_t own = s ? s->param_bytes : 0, behind = (own + 7) / 8 * 8,
+                 bytes = s && named ? behind + named * sizeof *operands : own;
     if (bytes > ON_STACK) {
         block = malloc(bytes);
         access = malloc(EBB_ARGS_ROOM(bytes) * sizeof *access);
@@ -74,11 +77,18 @@ static CUresult launch(const launch_t *l)
                           .plain = !l->cooperative};
     if (l->config)
         ebb_attributes_note(&op, l->config->attrs, l->config->numAttrs);
+    op.plain &= !named;
     if (s && block && access && ebb_args_pack(s, block, l->params, l->extra)) {
+        if (named) {
+            memset(block + own, 0, behind - own);
+            memcpy(block + behind, operands, named * sizeof *operands);
+        }
         op.params = block;
         op.param_bytes = bytes;
         op.structures = s->has_structures;
         ebb_args_scan(dev->ebb, &op, s, block, access);
+        for (uint32_t i = 0; i < named; i++)
+            ebb_access_add(dev->ebb, &op, operands[i], (uint32_t)(behind + i * sizeof *operands));
         op.opaque = ebb_is_obscure(dev->ebb, s, &op, block);
     } else {
         op.opaque = true;

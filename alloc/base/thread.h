@@ -25,8 +25,10 @@ typedef struct ebb_this_thread {
         size_t bytes;
         char text[160];
     } failure;
-    pid_t id;                      /* 0: not asked yet (ckpt/run/profile/record.c) */
-    CUcontext context;             /* current, as last heard (hook/enter.c) */
+    pid_t id;          /* 0: not asked yet (ckpt/run/profile/record.c) */
+    CUcontext context; /* current, as last heard (hook/enter.c) */
+    struct ebb_operands
+        *operands; /* what NCCL's call under way names (hook/nccl.c), owned; NULL until the first */
     struct ebb_nvtx_ranges *named; /* open ones (ckpt/run/profile/nvtx.c), owned; NULL until the first */
 } ebb_this_thread_t;
 
