@@ -141,6 +141,20 @@ static void rank_that_dies_ends_the_others(void **state)
     assert_non_null(strstr(out.log, "ranks: "));
 }
 
+static void library_whose_names_are_its_own(void **state)
+{
+    (void)state;
+    static program_run_t out;
+    char command[2048];
+    for (int under = 0; under < 2; under++) {
+        snprintf(command, sizeof command, "LD_PRELOAD=%s %s", under ? getenv("TEST_LIBEBB") : "",
+                 getenv("TEST_LOCAL_NCCL"));
+        program_run(command, &out);
+        if (out.status)
+            fail_msg("exit code %d: %s", WEXITSTATUS(out.status), out.log);
+    }
+}
+
 /* Data parallel, by ebb-train itself: in half of the memory, the state that it has by itself. */
 static void trainer_on_two_gpus(void **state)
 {
@@ -175,6 +189,7 @@ int main(void)
         cmocka_unit_test(operands_that_no_argument_names),
         cmocka_unit_test(memory_of_the_librarys_own),
         cmocka_unit_test(rank_that_dies_ends_the_others),
+        cmocka_unit_test(library_whose_names_are_its_own),
         cmocka_unit_test(trainer_on_two_gpus),
     };
     return cmocka_run_group_tests(tests, setup, trainer_teardown);
