@@ -113,34 +113,14 @@ INTEGER(uint64, uint64_t, uint64_t)
 FLOATING(float32, float)
 FLOATING(float64, double)
 
-/* `by`: for DIVIDE and SCALE, which read nothing. */
+/* `by`: for DIVIDE and SCALE, which read nothing. Floats of 16 bits are fp32 here. */
 static void combine(ncclDataType_t type, int op, void *to, const void *from, size_t count, double by)
 {
-    switch (type) {
-    case ncclInt8:
-        int8(op, to, from, count, by);
-        break;
-    case ncclUint8:
-        uint8(op, to, from, count, by);
-        break;
-    case ncclInt32:
-        int32(op, to, from, count, by);
-        break;
-    case ncclUint32:
-        uint32(op, to, from, count, by);
-        break;
-    case ncclInt64:
-        int64(op, to, from, count, by);
-        break;
-    case ncclUint64:
-        uint64(op, to, from, count, by);
-        break;
-    case ncclFloat64:
-        float64(op, to, from, count, by);
-        break;
-    default:
-        float32(op, to, from, count, by);
-    }
+    static void (*const of_type[ncclNumTypes])(int, void *, const void *, size_t, double) = {
+        [ncclInt8] = int8,       [ncclUint8] = uint8,    [ncclInt32] = int32,     [ncclUint32] = uint32,
+        [ncclInt64] = int64,     [ncclUint64] = uint64,  [ncclFloat16] = float32, [ncclBfloat16] = float32,
+        [ncclFloat32] = float32, [ncclFloat64] = float64};
+    of_type[type](op, to, from, count, by);
 }
 
 /* ---- of any number ---- */
@@ -162,10 +142,10 @@ void nccl_reduce(const nccl_reduction_t *r, void *to, const void *const *from, i
                 memcpy(sum, source, n * bytes);
             }
             if (rank)
-                combine(half ? ncclFloat32 : r->type, (int)r->op, sum, source, n, 0);
+                combine(r->type, (int)r->op, sum, source, n, 0);
         }
         if (r->op == ncclAvg)
-            combine(half ? ncclFloat32 : r->type, DIVIDE, sum, sum, n, ranks);
+            combine(r->type, DIVIDE, sum, sum, n, ranks);
         if (half)
             element_store((char *)to + at * bytes, (float *)(void *)sum, (int64_t)n, 1, cuda_type(r->type));
         else
@@ -215,7 +195,7 @@ void nccl_contribute(const nccl_reduction_t *r, void *to, const void *from, size
         const size_t n = count - at < ROOM ? count - at : ROOM;
         char *piece = (char *)to + at * bytes;
         element_load(elements, piece, (int64_t)n, 1, cuda_type(r->type));
-        combine(ncclFloat32, SCALE, elements, elements, n, factor);
+        combine(r->type, SCALE, elements, elements, n, factor);
         element_store(piece, elements, (int64_t)n, 1, cuda_type(r->type));
     }
 }
