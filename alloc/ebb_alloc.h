@@ -251,6 +251,13 @@ typedef struct ebb_access {
 /* The most tensor maps that are listed of a kernel's arguments, and the size of each. */
 enum { EBB_TENSOR_MAPS = 8, EBB_TENSOR_MAP_BYTES = 128 };
 
+/* Whether a program has told NCCL, and so ebb, what a kernel reaches (hook/nccl.c). */
+typedef enum ebb_told {
+    EBB_NEVER_TOLD, /* no call of NCCL's has been heard in this process */
+    EBB_TOLD,       /* the launch is made by one that has been */
+    EBB_UNTOLD      /* others have been heard, none that makes this launch */
+} ebb_told_t;
+
 typedef struct ebb_operation {
     ebb_operation_kind_t kind;
     ebb_stream_t *stream;
@@ -259,6 +266,7 @@ typedef struct ebb_operation {
     unsigned grid[3], block[3], shared_bytes;
     const unsigned char *params; /* kernel: the argument block, each argument at its offset */
     size_t param_bytes;
+    ebb_told_t told;                    /* kernel */
     bool structures;                    /* kernel: some arguments are larger than 8 bytes */
     uint64_t attributes;                /* plain kernel: a hash of its launch attributes; 0: none */
     const CUlaunchAttribute *attribute; /* [attribute_count] the same, valid as long as `params` */

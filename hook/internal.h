@@ -93,9 +93,9 @@ bool ebb_access_add_span(ebb_t *ebb, ebb_operation_t *op, CUdeviceptr address, s
 
 /* ---- what NCCL's calls name (nccl.c) ---- */
 
-/* The operands of the call of NCCL's that this thread is in, NULL among them: at even places what is read, at odd ones what is written.
- * NULL: none. Good until the call returns. */
-const CUdeviceptr *ebb_operands(uint32_t *count);
+/* Whether this thread is in a call of NCCL's, and if so its operands (NULL among them): at even places what is read, at odd ones what is written. Good
+ * until the call returns. */
+ebb_told_t ebb_operands(const CUdeviceptr **operands, uint32_t *count);
 /* What a look-up of a function of NCCL's is answered with, which has found `found`; NULL: ebb does not listen to it. */
 void *ebb_nccl_hook(const char *symbol, void *found);
 

@@ -3,7 +3,7 @@
  *
  * What a call names is kept until it, or the group that it is in, has returned. Launches that this thread makes meanwhile get all of it, as words
  * behind their arguments: at even places what is read, at odd ones what is written. (Of a communicator that does not block, another thread launches:
- * then the arguments have to do, see alloc/kernel/obscure.h.) Such a launch is never made again.
+ * then it counts as touching everything, alloc/kernel/obscure.c.) Such a launch is never made again.
  *
  * Everything goes on to NCCL. It is found as the program's reference would have found it: behind ebb among what is loaded for everyone, by its name, or
  * among what the calling library depends on.
@@ -11,6 +11,8 @@
 #include "hook/internal.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,21 +29,48 @@ enum { MOST_OPERANDS = 2048 };
 
 struct ebb_operands {
     unsigned depth; /* of groups, and of the call itself */
-    uint32_t count; /* MOST_OPERANDS + 1: too many, none is told */
+    uint32_t count; /* more than MOST_OPERANDS: too many, none is told */
     CUdeviceptr at[MOST_OPERANDS];
 };
 
-const CUdeviceptr *ebb_operands(uint32_t *count)
+static struct {
+    _Atomic bool heard; /* a call */
+    pthread_once_t once;
+    pthread_key_t at_thread_end;
+} nccl = {.once = PTHREAD_ONCE_INIT};
+
+ebb_told_t ebb_operands(const CUdeviceptr **operands, uint32_t *count)
 {
     const struct ebb_operands *o = ebb_this_thread.operands;
-    *count = o && o->count <= MOST_OPERANDS ? o->count : 0;
-    return *count ? o->at : NULL;
+    *count = 0;
+    if (!atomic_load_explicit(&nccl.heard, memory_order_relaxed))
+        return EBB_NEVER_TOLD;
+    if (!o || !o->count || o->count > MOST_OPERANDS)
+        return EBB_UNTOLD;
+    *operands = o->at;
+    *count = o->count;
+    return EBB_TOLD;
+}
+
+static void forget(void *ended)
+{
+    free(ended);
+    ebb_this_thread.operands = NULL;
+}
+
+static void make_key(void)
+{
+    pthread_key_create(&nccl.at_thread_end, forget);
 }
 
 static struct ebb_operands *of_thread(void)
 {
-    if (!ebb_this_thread.operands)
+    if (!ebb_this_thread.operands) {
+        pthread_once(&nccl.once, make_key);
+        atomic_store(&nccl.heard, true);
         ebb_this_thread.operands = calloc(1, sizeof *ebb_this_thread.operands);
+        pthread_setspecific(nccl.at_thread_end, ebb_this_thread.operands);
+    }
     return ebb_this_thread.operands;
 }
 
@@ -62,9 +91,10 @@ static void end(void)
 static void name(const void *read, const void *written)
 {
     struct ebb_operands *o = of_thread();
-    if (!o || o->count + 2 > MOST_OPERANDS) {
-        if (o)
-            o->count = MOST_OPERANDS + 1;
+    if (!o)
+        return;
+    if (o->count + 2 > MOST_OPERANDS) {
+        o->count = MOST_OPERANDS + 1;
         return;
     }
     o->at[o->count++] = (CUdeviceptr)(uintptr_t)read;

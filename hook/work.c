@@ -60,7 +60,8 @@ static CUresult launch(const launch_t *l)
     unsigned char *block = block_room;
     ebb_access_t *access = access_room;
     uint32_t named;
-    const CUdeviceptr *operands = ebb_operands(&named);
+    const CUdeviceptr *operands;
+    const ebb_told_t told = ebb_operands(&operands, &named);
     const size_t own = s ? s->param_bytes : 0, behind = (own + 7) / 8 * 8,
                  bytes = s && named ? behind + named * sizeof *operands : own;
     if (bytes > ON_STACK) {
@@ -77,7 +78,8 @@ static CUresult launch(const launch_t *l)
                           .plain = !l->cooperative};
     if (l->config)
         ebb_attributes_note(&op, l->config->attrs, l->config->numAttrs);
-    op.plain &= !named;
+    op.told = told;
+    op.plain &= told != EBB_TOLD;
     if (s && block && access && ebb_args_pack(s, block, l->params, l->extra)) {
         if (named) {
             memset(block + own, 0, behind - own);

@@ -38,7 +38,7 @@ typedef struct ebb_signature {
     bool has_gaps;       /* between its parameters */
     bool is_plain;       /* all of 8 bytes, one behind the other */
     bool has_structures; /* some are larger */
-    uint8_t view;        /* obscure.c's */
+    uint8_t view, talks; /* obscure.c's */
     const struct ebb_param {
         uint32_t offset_bytes, size_bytes;
     } * params;
@@ -105,7 +105,11 @@ CUdeviceptr ebb_tensor_map_address(ebb_t *ebb, const void *bytes);
  *
  * Each such kernel is logged once, and tallied by its name. */
 
-/* After ebb_args_scan, also where it has found something: whether the launch counts as touching everything. */
+/* A kernel of NCCL's or NVSHMEM's, by its name, or by what C++ has made of that. */
+bool ebb_name_communicates(const char *name);
+
+/* After ebb_args_scan, also where it has found something: whether the launch counts as touching everything. So does a kernel of NCCL's that nobody
+ * has told of (EBB_UNTOLD): what it reaches is among its arguments only while it fits. */
 bool ebb_is_obscure(ebb_t *ebb, ebb_signature_t *signature, const ebb_operation_t *op,
                     const unsigned char *block);
 

@@ -106,10 +106,32 @@ static const char *what_is_hidden(ebb_t *ebb, const ebb_signature_t *s, const un
     return !unexplained || (elsewhere && !large) ? NULL : "its arguments are no plain numbers";
 }
 
+bool ebb_name_communicates(const char *name)
+{
+    if (!strncmp(name, "_Z", 2))
+        name += 2 + strspn(name + 2, "N0123456789");
+    return !strncmp(name, "nccl", 4) || !strncmp(name, "nvshmem", 7);
+}
+
+static bool communicates(ebb_t *ebb, ebb_signature_t *s)
+{
+    enum { NOT_ASKED, NO, YES };
+    if (s->talks == NOT_ASKED) {
+        const char *name = ebb_function_name(ebb, s->function);
+        s->talks = name && ebb_name_communicates(name) ? YES : NO;
+    }
+    return s->talks == YES;
+}
+
 bool ebb_is_obscure(ebb_t *ebb, ebb_signature_t *s, const ebb_operation_t *op, const unsigned char *block)
 {
     if (!ebb->arena.slots) /* ebb serves no device: there is nothing to touch */
         return false;
+    if (op->told == EBB_UNTOLD && communicates(ebb, s)) {
+        count(ebb, ebb_function_name(ebb, s->function),
+              "it was launched by no call of NCCL's that ebb has heard");
+        return true;
+    }
     if (op->access_count)
         s->view = CLEAR;
     else if (s->view == NEW && s->param_count)

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -17,10 +18,10 @@
 #define PATIENCE_S 180.0
 
 /* What who comes says of itself. */
-typedef struct greeting {
+typedef struct hello {
     char words[16];
     uint32_t count, rank;
-} greeting_t;
+} hello_t;
 
 static const char words[16] = "ebb-train rank";
 
@@ -57,6 +58,7 @@ static int open_at(const world_t *world, bool listens)
                     *found, *a;
     char port[16];
     const int on = 1;
+    const struct timeval short_while = {.tv_sec = 5}; /* whoever else is there */
     int s = -1;
     snprintf(port, sizeof port, "%d", world->port);
     if (getaddrinfo(listens ? NULL : world->address, port, &hints, &found) != 0)
@@ -66,6 +68,8 @@ static int open_at(const world_t *world, bool listens)
         if (s < 0)
             continue;
         setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+        setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &short_while,
+                   sizeof short_while); /* inherited by what is accepted */
         if (listens ? bind(s, a->ai_addr, a->ai_addrlen) != 0 || listen(s, 128) != 0
                     : connect(s, a->ai_addr, a->ai_addrlen) != 0) {
             close(s);
@@ -76,14 +80,17 @@ static int open_at(const world_t *world, bool listens)
     return s;
 }
 
-static void tell_others(const world_t *world, const void *bytes, size_t count)
+static void serve(const world_t *world, const void *bytes, size_t count)
 {
     const double until = progress_clock() + PATIENCE_S;
     const int listening = open_at(world, true);
     if (listening < 0)
         fatal("rank 0 cannot listen at port %d: %s; MASTER_PORT chooses another", world->port,
               strerror(errno));
+    bool *came = calloc((size_t)world->count, sizeof *came);
     int told = 1;
+    if (came == NULL)
+        fatal("no host memory for %d ranks", world->count);
     while (told < world->count) {
         struct pollfd ready = {.fd = listening, .events = POLLIN};
         if (progress_clock() > until)
@@ -92,25 +99,29 @@ static void tell_others(const world_t *world, const void *bytes, size_t count)
         if (poll(&ready, 1, 1000) <= 0)
             continue;
         const int s = accept(listening, NULL, NULL);
-        greeting_t g;
+        hello_t g;
         const struct timeval short_while = {.tv_sec = 5};
         setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &short_while,
                    sizeof short_while); /* whoever else comes here */
         if (s >= 0 && read_all(s, &g, sizeof g) && memcmp(g.words, words, sizeof words) == 0) {
             if (g.count != (uint32_t)world->count)
                 fatal("rank %u is one of %u, this one of %d", g.rank, g.count, world->count);
-            told += write_all(s, bytes, count);
+            if (g.rank >= g.count || came[g.rank])
+                fatal("two have rank %u", g.rank);
+            came[g.rank] = write_all(s, bytes, count);
+            told += came[g.rank];
         }
         if (s >= 0)
             close(s);
     }
+    free(came);
     close(listening);
 }
 
-static void be_told(const world_t *world, void *bytes, size_t count)
+static void fetch(const world_t *world, void *bytes, size_t count)
 {
     const double until = progress_clock() + PATIENCE_S;
-    greeting_t g = {.count = (uint32_t)world->count, .rank = (uint32_t)world->rank};
+    hello_t g = {.count = (uint32_t)world->count, .rank = (uint32_t)world->rank};
     memcpy(g.words, words, sizeof words);
     for (;;) {
         const int s = open_at(world, false);
@@ -129,7 +140,7 @@ static void be_told(const world_t *world, void *bytes, size_t count)
 void ranks_meet(const world_t *world, void *bytes, size_t count)
 {
     if (world->rank == 0)
-        tell_others(world, bytes, count);
+        serve(world, bytes, count);
     else
-        be_told(world, bytes, count);
+        fetch(world, bytes, count);
 }

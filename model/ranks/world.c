@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,7 +17,9 @@
 
 extern char **environ;
 
-#define MOST_RANKS 4096
+#define MOST_RANKS   4096
+#define MOST_STARTED 64                   /* of --gpus */
+#define LAUNCHED     "EBB_TRAIN_LAUNCHED" /* by world_start */
 
 /* The first whose `count` and `rank` are both set counts. */
 static const struct starter {
@@ -49,6 +52,8 @@ static int port_of(const struct starter *by)
 
 world_t world_find(void)
 {
+    if (getenv(LAUNCHED) != NULL)
+        prctl(PR_SET_PDEATHSIG, SIGTERM); /* whoever waits for this rank is gone */
     for (size_t i = 0; i < sizeof starters / sizeof *starters; i++) {
         const struct starter *by = &starters[i];
         if (getenv(by->count) == NULL || getenv(by->rank) == NULL)
@@ -93,47 +98,64 @@ static int code_of(int status)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-int world_start(int count, char **argv)
+/* The launcher's ranks; 0: has ended. For its signal handler. */
+static pid_t started[MOST_STARTED];
+
+static void send_all(int signal_number)
 {
-    pid_t *pid = calloc((size_t)count, sizeof *pid);
-    if (pid == NULL)
-        fatal("no host memory for %d ranks", count);
-    signal(SIGINT, SIG_IGN); /* the terminal sends it to the ranks, too */
-    set_number("WORLD_SIZE", count);
-    setenv("MASTER_ADDR", "127.0.0.1", 1);
-    set_number("MASTER_PORT", free_port());
-    unsetenv("TORCHELASTIC_RUN_ID");
+    for (int i = 0; i < MOST_STARTED; i++)
+        if (started[i] > 0)
+            kill(started[i], signal_number);
+}
+
+static int start_all(int count, char **argv)
+{
     posix_spawnattr_t attributes;
-    sigset_t interrupt;
+    sigset_t usual;
+    int error = 0;
     posix_spawnattr_init(&attributes);
-    sigemptyset(&interrupt);
-    sigaddset(&interrupt, SIGINT);
-    posix_spawnattr_setsigdefault(&attributes, &interrupt);
+    sigemptyset(&usual);
+    sigaddset(&usual, SIGINT);
+    sigaddset(&usual, SIGTERM);
+    posix_spawnattr_setsigdefault(&attributes, &usual);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
-    int error = 0, code = 0, left = 0;
     for (int i = 0; i < count && error == 0; i++) {
         set_number("RANK", i);
         set_number("LOCAL_RANK", i);
-        error = posix_spawn(&pid[i], "/proc/self/exe", NULL, &attributes, argv, environ);
-        left += error == 0;
+        error = posix_spawn(&started[i], "/proc/self/exe", NULL, &attributes, argv, environ);
+        if (error != 0) {
+            started[i] = 0;
+            fprintf(stderr, "ebb-train: rank %d could not be started: %s\n", i, strerror(error));
+        }
     }
     posix_spawnattr_destroy(&attributes);
-    if (error != 0) {
-        fprintf(stderr, "ebb-train: rank %d could not be started: %s\n", left, strerror(error));
-        code = EXIT_FATAL;
-    }
-    for (int status; left > 0; left--) {
+    return error == 0 ? 0 : EXIT_FATAL;
+}
+
+/* An interrupt comes from the terminal, which sends it to the ranks, too; a termination is passed on to them. */
+int world_start(int count, char **argv)
+{
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, send_all);
+    set_number("WORLD_SIZE", count);
+    setenv("MASTER_ADDR", "127.0.0.1", 1);
+    set_number("MASTER_PORT", free_port());
+    setenv(LAUNCHED, "1", 1);
+    unsetenv("TORCHELASTIC_RUN_ID");
+    int code = start_all(count, argv);
+    for (;;) {
+        int status;
         if (code != 0)
-            for (int i = 0; i < count; i++)
-                if (pid[i] > 0)
-                    kill(pid[i], SIGKILL);
+            send_all(SIGKILL);
         const pid_t ended = wait(&status);
+        if (ended < 0 && errno == EINTR)
+            continue;
+        if (ended < 0)
+            return code; /* all have */
         for (int i = 0; i < count; i++)
-            if (pid[i] == ended)
-                pid[i] = 0;
+            if (started[i] == ended)
+                started[i] = 0;
         if (code == 0 && (code = code_of(status)) != 0 && WIFSIGNALED(status))
             fprintf(stderr, "ebb-train: a rank was ended by signal %d\n", WTERMSIG(status));
     }
-    free(pid);
-    return code;
 }

@@ -77,7 +77,7 @@ static void issue_micro_batch(trainer_t *t, int micro)
                           .accumulate = micro > 0,
                           .dropout = (float)o->dropout,
                           .seed = t->dropout_seed,
-                          .number = t->place.micro_batches * ranks + (uint64_t)t->ranks.world.rank};
+                          .number = t->place.micro_batches + (uint64_t)t->ranks.world.rank};
     if (micro + 1 == o->accumulate && ranks > 1) {
         what.gradient_issued = sum_gradient;
         what.context = t;
@@ -89,7 +89,7 @@ static void issue_micro_batch(trainer_t *t, int micro)
         transformer_train(&t->model, &batch, what);
         batch_free(&t->ring, &batch);
     }
-    t->place.micro_batches++;
+    t->place.micro_batches += ranks;
     t->place.sequences += (uint64_t)o->batch * ranks;
     range_end();
 }
@@ -251,6 +251,8 @@ static void run_steps(trainer_t *t)
             t->ending = interrupted;
     }
     save(t);
+    if (t->ranks.world.count == 1)
+        t->ending = interrupted; /* perhaps meanwhile */
     ahead_close(t->ahead);
     progress_end(&t->progress);
     if (t->ending && t->ranks.world.rank == 0)

@@ -98,6 +98,22 @@ static void load_model(trainer_t *t)
     t->steps_done = (int)t->place.step;
 }
 
+/* Each has looked for the checkpoint by itself. */
+static void must_begin_together(trainer_t *t)
+{
+    float *device = t->results.data, steps = (float)t->place.step, sum = 0;
+    if (t->ranks.world.count == 1)
+        return;
+    CUDA(cudaMemcpyAsync(device, &steps, sizeof steps, cudaMemcpyHostToDevice, t->gpu.stream));
+    ranks_sum(&t->ranks, device, 1);
+    ranks_join(&t->ranks);
+    CUDA(cudaMemcpyAsync(&sum, device, sizeof sum, cudaMemcpyDeviceToHost, t->gpu.stream));
+    CUDA(cudaStreamSynchronize(t->gpu.stream));
+    if (sum != steps * (float)t->ranks.world.count)
+        fatal("rank %d begins after step %llu, others elsewhere: each needs the same checkpoint",
+              t->ranks.world.rank, (unsigned long long)t->place.step);
+}
+
 size_t workspace_bytes(const options_t *o)
 {
     size_t advised = (size_t)32 << 20, largest = (size_t)o->width * (size_t)(8 * o->width) * sizeof(float);
@@ -148,6 +164,7 @@ void open_device(trainer_t *t)
     t->flops_per_token = (double)flops_per_token(&t->model.layout);
     t->most_tokens_per_s = peak_rate(t->gpu.name, t->model.dtype) / t->flops_per_token;
     load_model(t);
+    must_begin_together(t);
 }
 
 void close_model(trainer_t *t)

@@ -194,7 +194,7 @@ static ncclResult_t make_device_part(ncclComm_t comm)
     return ncclSuccess;
 }
 
-static void let_go(ncclComm_t comm)
+static void destroy(ncclComm_t comm)
 {
     nccl_spill_t *next;
     CUcontext previous;
@@ -205,8 +205,10 @@ static void let_go(ncclComm_t comm)
     }
     free_memory(comm->staging);
     free_memory(comm->part);
-    if (comm->order)
-        nccl_driver.cuEventDestroy(comm->order);
+    CUevent events[] = {comm->order, comm->captured, comm->join};
+    for (int i = 0; i < 3; i++)
+        if (events[i])
+            nccl_driver.cuEventDestroy(events[i]);
     if (comm->place) {
         nccl_segment_close(&comm->place->segment);
         nccl_driver.cuMemFreeHost(comm->place);
@@ -225,6 +227,8 @@ static ncclResult_t equip(ncclComm_t comm)
         cuMemHostAlloc(&place, sizeof *comm->place, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
     comm->place = memset(place, 0, sizeof *comm->place);
     NCCL_DRIVER(cuEventCreate(&comm->order, CU_EVENT_DISABLE_TIMING));
+    NCCL_DRIVER(cuEventCreate(&comm->captured, CU_EVENT_DISABLE_TIMING));
+    NCCL_DRIVER(cuEventCreate(&comm->join, CU_EVENT_DISABLE_TIMING));
     NCCL_TRY(make_device_part(comm));
     NCCL_TRY(load_kernels());
     /* Loaded now: a kernel that is loaded when it is launched waits for others, which may wait for it. */
@@ -255,7 +259,7 @@ static ncclResult_t join(ncclComm_t *out, const char *name, int ranks, int rank,
     if (!result)
         result = nccl_segment_open(&comm->place->segment, name, ranks, rank, bus);
     if (result)
-        let_go(comm);
+        destroy(comm);
     else
         *out = comm;
     nccl_driver.cuCtxPopCurrent(&previous);
@@ -263,16 +267,16 @@ static ncclResult_t join(ncclComm_t *out, const char *name, int ranks, int rank,
 }
 
 /* What each rank of a parent says of the communicator it wants. */
-typedef struct wish {
+typedef struct split_info {
     int color, key;
     char name[NCCL_EXCHANGE_BYTES - 2 * sizeof(int)];
-} wish_t;
+} split_t;
 
 /* By key, then by rank in the parent. The name is the first one's. */
-static ncclResult_t split(const nccl_birth_t *b)
+static ncclResult_t split(const nccl_init_t *b)
 {
     ncclComm_t parent = b->parent;
-    wish_t mine = {.color = b->color, .key = b->key}, *all = calloc((size_t)parent->ranks, sizeof *all);
+    split_t mine = {.color = b->color, .key = b->key}, *all = calloc((size_t)parent->ranks, sizeof *all);
     char name[NCCL_UNIQUE_ID_BYTES] = "";
     if (!all)
         return nccl_fail(ncclSystemError, "out of host memory");
@@ -299,7 +303,7 @@ static ncclResult_t split(const nccl_birth_t *b)
     return result;
 }
 
-ncclResult_t nccl_deliver(const nccl_birth_t *b)
+ncclResult_t nccl_init_now(const nccl_init_t *b)
 {
     return b->parent ? split(b) : join(b->out, b->name, b->ranks, b->rank, b->device);
 }
@@ -334,7 +338,7 @@ ncclResult_t nccl_current_device(int *device)
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank,
                                     ncclConfig_t *config)
 {
-    nccl_birth_t b = {.out = comm, .ranks = ranks, .rank = rank};
+    nccl_init_t b = {.out = comm, .ranks = ranks, .rank = rank};
     if (!comm || ranks < 1 || ranks > NCCL_MAX_RANKS || rank < 0 || rank >= ranks ||
         strncmp(id.internal, "/softgpu-nccl-", 14))
         return nccl_fail(ncclInvalidArgument, "rank %d of %d, or an id that is none of this library's", rank,
@@ -343,7 +347,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id
     NCCL_TRY(check_config(config));
     NCCL_TRY(nccl_current_device(&b.device));
     memcpy(b.name, id.internal, sizeof b.name);
-    return nccl_bear(&b);
+    return nccl_init_comm(&b);
 }
 
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank)
@@ -362,7 +366,7 @@ ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int ranks, int rank, int
 ncclResult_t ncclCommInitAll(ncclComm_t *comm, int count, const int *devices)
 {
     int there = 0;
-    nccl_birth_t b = {.ranks = count};
+    nccl_init_t b = {.ranks = count};
     NCCL_TRY(nccl_start());
     NCCL_DRIVER(cuDeviceGetCount(&there));
     if (!comm || count < 1 || count > NCCL_MAX_RANKS)
@@ -377,7 +381,7 @@ ncclResult_t ncclCommInitAll(ncclComm_t *comm, int count, const int *devices)
         b.out = &comm[i];
         b.rank = i;
         b.device = devices ? devices[i] : i;
-        nccl_bear(&b);
+        nccl_init_comm(&b);
     }
     return ncclGroupEnd();
 }
@@ -392,19 +396,29 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *out,
     NCCL_CHECK_COMM(comm);
     if (!out || (color < 0 && color != NCCL_SPLIT_NOCOLOR))
         return nccl_fail(ncclInvalidArgument, "color %d", color);
+    if (comm->shrunk)
+        return nccl_fail(ncclInvalidUsage, "it has been shrunk");
     *out = NULL;
     NCCL_TRY(check_config(config));
-    return nccl_bear(&(nccl_birth_t){.out = out, .parent = comm, .color = color, .key = key});
+    return nccl_init_comm(&(nccl_init_t){.out = out, .parent = comm, .color = color, .key = key});
+}
+
+/* Those of graphs are known by nothing but the context. */
+static ncclResult_t wait_for_kernels(ncclComm_t comm)
+{
+    CUcontext previous;
+    nccl_driver.cuCtxPushCurrent(comm->context);
+    const CUresult result = comm->in_graphs  ? nccl_driver.cuCtxSynchronize()
+                            : comm->launched ? nccl_driver.cuEventSynchronize(comm->order)
+                                             : CUDA_SUCCESS;
+    nccl_driver.cuCtxPopCurrent(&previous);
+    return result ? nccl_from_driver(result, "cuEventSynchronize") : ncclSuccess;
 }
 
 static ncclResult_t stop_kernels(ncclComm_t comm)
 {
-    CUcontext previous;
     atomic_store(&comm->place->abort, true);
-    nccl_driver.cuCtxPushCurrent(comm->context);
-    const CUresult result = comm->launched ? nccl_driver.cuEventSynchronize(comm->order) : CUDA_SUCCESS;
-    nccl_driver.cuCtxPopCurrent(&previous);
-    return result ? nccl_from_driver(result, "cuEventSynchronize") : ncclSuccess;
+    return wait_for_kernels(comm);
 }
 
 ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_t *out, ncclConfig_t *config,
@@ -415,7 +429,7 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_
         return nccl_fail(ncclInvalidArgument, "%d of %d ranks are to go", count, comm->ranks);
     *out = NULL;
     NCCL_TRY(check_config(config));
-    nccl_birth_t b = {.out = out, .parent = comm, .key = comm->rank};
+    nccl_init_t b = {.out = out, .parent = comm, .key = comm->rank};
     for (int i = 0; i < count; i++) {
         if (excluded[i] < 0 || excluded[i] >= comm->ranks || excluded[i] == comm->rank)
             return nccl_fail(ncclInvalidArgument, "rank %d is to go", excluded[i]);
@@ -423,7 +437,10 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_
     }
     if (flags & NCCL_SHRINK_ABORT)
         NCCL_TRY(stop_kernels(comm));
-    return nccl_bear(&b);
+    if (comm->shrunk)
+        return nccl_fail(ncclInvalidUsage, "it has been shrunk");
+    comm->shrunk = true;
+    return nccl_init_comm(&b);
 }
 
 /* ---- what can be asked ---- */
@@ -466,15 +483,12 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *result)
 ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
     NCCL_CHECK_COMM(comm);
-    CUcontext previous;
     if (comm->finalized)
         return nccl_fail(ncclInvalidArgument, "finalized before");
     comm->finalized = true;
-    nccl_driver.cuCtxPushCurrent(comm->context);
-    const CUresult result = comm->launched ? nccl_driver.cuEventSynchronize(comm->order) : CUDA_SUCCESS;
-    nccl_driver.cuCtxPopCurrent(&previous);
-    atomic_store(&comm->place->segment.seat[comm->rank].left, true);
-    return result ? nccl_from_driver(result, "cuEventSynchronize") : ncclSuccess;
+    const ncclResult_t result = wait_for_kernels(comm);
+    atomic_store(&comm->place->segment.peer[comm->rank].left, true);
+    return result;
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm)
@@ -483,7 +497,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
         return ncclSuccess;
     NCCL_CHECK_COMM(comm);
     ncclResult_t result = comm->finalized ? ncclSuccess : ncclCommFinalize(comm);
-    let_go(comm);
+    destroy(comm);
     return result;
 }
 
@@ -492,10 +506,10 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
     if (!comm)
         return ncclSuccess;
     NCCL_CHECK_COMM(comm);
-    nccl_seat_t *seat = &comm->place->segment.seat[comm->rank];
-    atomic_store(&seat->aborted, true);
+    nccl_peer_t *peer = &comm->place->segment.peer[comm->rank];
+    atomic_store(&peer->aborted, true);
     stop_kernels(comm);
-    let_go(comm);
+    destroy(comm);
     return ncclSuccess;
 }
 

@@ -3,6 +3,7 @@
  */
 #include "softgpu/nccl/internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,8 +19,8 @@ static _Thread_local struct {
     unsigned depth;
     entry_t *entry;
     size_t entries, room;
-    nccl_birth_t *birth;
-    size_t births;
+    nccl_init_t *init;
+    size_t inits;
     ncclResult_t failed; /* the first that did */
 } group;
 
@@ -52,26 +53,46 @@ static CUfunction kernel_for(ncclComm_t comm, const nccl_work_t *work, uint32_t 
     return comm->kernel[work[0].what];
 }
 
-/* The stream waits for what `on` holds, by the communicator's event. */
+/* `stream` waits for what `on` holds. */
 static ncclResult_t wait_for(ncclComm_t comm, CUstream stream, CUstream on)
 {
     if (stream == on)
         return ncclSuccess;
-    NCCL_DRIVER(cuEventRecord(comm->order, on));
-    NCCL_DRIVER(cuStreamWaitEvent(stream, comm->order, 0));
+    NCCL_DRIVER(cuEventRecord(comm->join, on));
+    NCCL_DRIVER(cuStreamWaitEvent(stream, comm->join, 0));
     return ncclSuccess;
 }
 
-/* All of it by one kernel in `stream`, behind the communicator's last one. In the communicator's context. */
+/* Behind the communicator's last kernel, among those of the same capture, or of none. */
+static ncclResult_t wait_for_last(ncclComm_t comm, CUstream stream, bool captured, cuuint64_t capture)
+{
+    if (captured ? comm->in_graphs && comm->capture == capture : comm->launched && comm->last != stream)
+        NCCL_DRIVER(cuStreamWaitEvent(stream, captured ? comm->captured : comm->order, 0));
+    return ncclSuccess;
+}
+
+static ncclResult_t note_launch(ncclComm_t comm, CUstream stream, bool captured, cuuint64_t capture)
+{
+    NCCL_DRIVER(cuEventRecord(captured ? comm->captured : comm->order, stream));
+    if (captured) {
+        comm->in_graphs = true;
+        comm->capture = capture;
+    } else {
+        comm->launched = true;
+        comm->last = stream;
+    }
+    return ncclSuccess;
+}
+
+/* All of it by one kernel in `stream`. In the communicator's context. */
 static ncclResult_t launch(ncclComm_t comm, const nccl_work_t *work, uint32_t count, CUstream stream)
 {
-    nccl_arguments_t a = {.comm = (nccl_device_part_t *)(uintptr_t)comm->part,
-                          .place = comm->place,
-                          .count = count,
-                          .channels = comm->channels};
+    nccl_arguments_t a = {
+        .comm = (nccl_device_part_t *)(uintptr_t)comm->part, .place = comm->place, .count = count};
     size_t bytes = offsetof(nccl_arguments_t, work);
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    NCCL_DRIVER(cuStreamIsCapturing(stream, &status));
+    cuuint64_t capture = 0;
+    NCCL_DRIVER(cuStreamGetCaptureInfo(stream, &status, &capture, NULL, NULL, NULL, NULL));
     const bool captured = status != CU_STREAM_CAPTURE_STATUS_NONE;
     if (count <= NCCL_WORKS_INSIDE) {
         memcpy(a.work, work, count * sizeof *work);
@@ -83,8 +104,7 @@ static ncclResult_t launch(ncclComm_t comm, const nccl_work_t *work, uint32_t co
         atomic_store(&a.spill->free, false);
         memcpy(a.spill->work, work, count * sizeof *work);
     }
-    if (!captured && comm->launched && comm->last != stream)
-        NCCL_DRIVER(cuStreamWaitEvent(stream, comm->order, 0));
+    NCCL_TRY(wait_for_last(comm, stream, captured, capture));
     bytes = (bytes + 15) / 16 * 16; /* the rest of the argument is not passed */
     void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &a, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
                      CU_LAUNCH_PARAM_END};
@@ -95,16 +115,15 @@ static ncclResult_t launch(ncclComm_t comm, const nccl_work_t *work, uint32_t co
                                    .blockDimY = 1,
                                    .blockDimZ = 1,
                                    .hStream = stream};
-    NCCL_DRIVER(cuLaunchKernelEx(&config, kernel_for(comm, work, count), NULL, extra));
-    if (captured)
-        return ncclSuccess;
-    NCCL_DRIVER(cuEventRecord(comm->order, stream));
-    comm->launched = true;
-    comm->last = stream;
-    return ncclSuccess;
+    const CUresult launched =
+        nccl_driver.cuLaunchKernelEx(&config, kernel_for(comm, work, count), NULL, extra);
+    if (launched && a.spill)
+        atomic_store(&a.spill->free, true);
+    return launched ? nccl_from_driver(launched, "cuLaunchKernelEx")
+                    : note_launch(comm, stream, captured, capture);
 }
 
-/* What the group holds for the communicator of entry `first`; its stream is where the kernel goes, and others wait for it. */
+/* What the group holds for the communicator of entry `first`: its stream is where the kernel goes, and others wait for it. */
 static ncclResult_t launch_all_of(size_t first)
 {
     ncclComm_t comm = group.entry[first].comm;
@@ -118,18 +137,13 @@ static ncclResult_t launch_all_of(size_t first)
             continue;
         work[count++] = e->work;
         e->launched = true;
-        if (e->stream != stream && comm->launched) /* whose event is written over */
-            result = wait_for(comm, stream, comm->last);
-        if (!result)
-            result = wait_for(comm, stream, e->stream);
+        result = wait_for(comm, stream, e->stream);
     }
     if (!result)
         result = launch(comm, work, count, stream);
     for (size_t i = first; i < group.entries && !result; i++)
-        if (group.entry[i].comm == comm && group.entry[i].stream != stream) {
-            const CUresult waits = nccl_driver.cuStreamWaitEvent(group.entry[i].stream, comm->order, 0);
-            result = waits ? nccl_from_driver(waits, "cuStreamWaitEvent") : ncclSuccess;
-        }
+        if (group.entry[i].comm == comm)
+            result = wait_for(comm, group.entry[i].stream, stream);
     free(work);
     return result;
 }
@@ -150,35 +164,38 @@ static ncclResult_t launch_everything(void)
 
 /* ---- communicators ---- */
 
-typedef struct midwife {
-    const nccl_birth_t *birth;
+typedef struct init_thread {
+    const nccl_init_t *init;
     pthread_t thread;
     ncclResult_t result;
+    char why[256];
     bool runs;
-} midwife_t;
+} init_thread_t;
 
 static void *deliver(void *argument)
 {
-    midwife_t *m = argument;
-    m->result = nccl_deliver(m->birth);
+    init_thread_t *m = argument;
+    m->result = nccl_init_now(m->init);
+    snprintf(m->why, sizeof m->why, "%s", ncclGetLastError(NULL));
     return NULL;
 }
 
-static ncclResult_t deliver_all(void)
+static ncclResult_t init_all(void)
 {
     ncclResult_t result = ncclSuccess;
-    midwife_t *m = calloc(group.births + 1, sizeof *m);
+    init_thread_t *m = calloc(group.inits + 1, sizeof *m);
     if (!m)
         return nccl_fail(ncclSystemError, "out of host memory");
-    for (size_t i = 0; i < group.births; i++) {
-        m[i].birth = &group.birth[i];
+    for (size_t i = 0; i < group.inits; i++) {
+        m[i].init = &group.init[i];
         m[i].runs = !pthread_create(&m[i].thread, NULL, deliver, &m[i]);
         m[i].result = m[i].runs ? ncclSuccess : nccl_fail(ncclSystemError, "no thread");
     }
-    for (size_t i = 0; i < group.births; i++) {
+    for (size_t i = 0; i < group.inits; i++) {
         if (m[i].runs)
             pthread_join(m[i].thread, NULL);
-        result = result ? result : m[i].result;
+        if (!result && m[i].result)
+            result = nccl_fail(m[i].result, "%s", m[i].why);
     }
     free(m);
     return result;
@@ -193,15 +210,15 @@ static ncclResult_t note(ncclResult_t result)
     return result;
 }
 
-ncclResult_t nccl_bear(const nccl_birth_t *birth)
+ncclResult_t nccl_init_comm(const nccl_init_t *init)
 {
     if (!group.depth)
-        return nccl_deliver(birth);
-    nccl_birth_t *more = realloc(group.birth, (group.births + 1) * sizeof *more);
+        return nccl_init_now(init);
+    nccl_init_t *more = realloc(group.init, (group.inits + 1) * sizeof *more);
     if (!more)
         return note(nccl_fail(ncclSystemError, "out of host memory"));
-    group.birth = more;
-    more[group.births++] = *birth;
+    group.init = more;
+    more[group.inits++] = *init;
     return ncclSuccess;
 }
 
@@ -229,11 +246,11 @@ static ncclResult_t end_group(bool launches)
 {
     ncclResult_t result = group.failed;
     if (!result && launches)
-        result = deliver_all();
+        result = init_all();
     if (!result && launches)
         result = launch_everything();
     free(group.entry);
-    free(group.birth);
+    free(group.init);
     memset(&group, 0, sizeof group);
     return result;
 }

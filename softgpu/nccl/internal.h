@@ -46,7 +46,7 @@ typedef struct nccl_flow {
 } nccl_flow_t;
 
 /* A rank as the others see it. */
-typedef struct nccl_seat {
+typedef struct nccl_peer {
     _Alignas(64) _Atomic int pid; /* 0: not there yet */
     uint64_t began;               /* its process, in the kernel's ticks: numbers of processes come again */
     char bus[16];                 /* of its device */
@@ -54,13 +54,13 @@ typedef struct nccl_seat {
     _Atomic uint64_t exchanges;   /* so many texts has it put up for the others */
     char exchange[NCCL_SLOTS][NCCL_EXCHANGE_BYTES];
     nccl_flow_t flow; /* of collectives; `taken`: by this rank from all */
-} nccl_seat_t;
+} nccl_peer_t;
 
 typedef struct nccl_segment {
     void *memory;
     size_t bytes;
     int ranks, rank;
-    nccl_seat_t *seat;   /* [ranks] */
+    nccl_peer_t *peer;   /* [ranks] */
     nccl_flow_t *pair;   /* [ranks][ranks], from and to */
     char *slots, *pairs; /* [ranks][NCCL_SLOTS], [ranks][ranks][NCCL_SLOTS] */
     uint64_t exchanges;
@@ -178,7 +178,7 @@ typedef union nccl_arguments {
     struct {
         nccl_device_part_t *comm;
         nccl_spill_t *spill; /* NULL: inside */
-        uint32_t count, channels;
+        uint32_t count, unused;
         const nccl_place_t *place; /* for whoever asks on the host what it takes */
         nccl_work_t work[NCCL_WORKS_INSIDE];
     };
@@ -226,7 +226,8 @@ extern const char *const nccl_kernel_names[NCCL_KERNELS];
     F(cuMemRelease)                                                                                          \
     F(cuMemSetAccess)                                                                                        \
     F(cuMemUnmap)                                                                                            \
-    F(cuStreamIsCapturing)                                                                                   \
+    F(cuCtxSynchronize)                                                                                      \
+    F(cuStreamGetCaptureInfo)                                                                                \
     F(cuStreamWaitEvent)                                                                                     \
     F(cuThreadExchangeStreamCaptureMode)
 
@@ -250,11 +251,15 @@ struct ncclComm {
     nccl_place_t *place;       /* pinned, owned */
     CUdeviceptr part, staging; /* owned */
     CUfunction kernel[NCCL_KERNELS];
-    CUevent order; /* recorded behind each launch: kernels of a communicator run one after another */
-    CUstream last; /* the stream of the last launch, while `launched` */
-    bool launched, finalized;
+    /* Kernels of a communicator run one after another: `order` is recorded behind each that is launched at once, `captured` behind each that is captured, by
+     * the capture of that number. What a graph launches is in order with nothing else: that is the program's. */
+    CUevent order, captured;
+    CUevent join;  /* for the streams of a group */
+    CUstream last; /* of the last launch, while `launched` */
+    cuuint64_t capture;
+    bool launched, in_graphs, finalized;
+    bool shrunk; /* its ranks don't have the same numbers of exchanges any more */
     unsigned channels;
-    uint32_t splits; /* how many communicators have been made of it */
     nccl_spill_t *spills;
     /* ncclRedOpCreatePreMulSum: op NUMBER is ncclNumOps + its place. */
     struct {
@@ -302,16 +307,16 @@ ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 
 /* A communicator to be made. Inside a group it is made when that ends, beside the others. */
-typedef struct nccl_birth {
+typedef struct nccl_init {
     ncclComm_t *out;
     char name[NCCL_UNIQUE_ID_BYTES];
     int ranks, rank, device;
     ncclComm_t parent;           /* NULL: by name */
     int color, key;              /* of a split */
     bool absent[NCCL_MAX_RANKS]; /* of the parent's, which say nothing */
-} nccl_birth_t;
-ncclResult_t nccl_bear(const nccl_birth_t *birth);
-ncclResult_t nccl_deliver(const nccl_birth_t *birth); /* comm.c: what nccl_bear does when it is time */
+} nccl_init_t;
+ncclResult_t nccl_init_comm(const nccl_init_t *init);
+ncclResult_t nccl_init_now(const nccl_init_t *init); /* comm.c: what nccl_init_comm does when it is time */
 
 /* Inside a group: launched when that ends. */
 ncclResult_t nccl_enqueue(ncclComm_t comm, const nccl_work_t *work, CUstream stream);

@@ -11,18 +11,19 @@
 #include <string.h>
 #include <time.h>
 
-/* One block of the launch, on one thread. */
+/* A launch, on one thread. */
 typedef struct run {
     const softgpu_launch_t *launch;
     nccl_place_t *place;
     nccl_segment_t *s;
     uint64_t turns; /* of waiting, since it last went on */
+    time_t lost_at; /* 0: nobody has been lost */
     bool over;
 } run_t;
 
 /* ---- waiting ---- */
 
-enum { SPIN = 200, LOOK_EVERY = 1000 }; /* turns; then 50 us each */
+enum { SPIN = 200, LOOK_EVERY = 1000, GRACE_S = 5 }; /* turns, of 50 us each after the first */
 
 static void end(run_t *r, ncclResult_t why, const char *text)
 {
@@ -32,15 +33,28 @@ static void end(run_t *r, ncclResult_t why, const char *text)
         r->launch->services->fail(CUDA_ERROR_LAUNCH_FAILED, text, (softgpu_place_t){"nccl", 0});
 }
 
+/* A rank has been lost: who asks (ncclCommGetAsyncError) is told at once, and has some seconds to abort before the kernel fails. */
+static void note_lost(run_t *r)
+{
+    const time_t now = time(NULL);
+    atomic_store(&r->place->result, (int)ncclRemoteError);
+    if (!r->lost_at)
+        r->lost_at = now;
+    if (now - r->lost_at >= GRACE_S)
+        end(r, ncclRemoteError, "a rank of this communicator has ended");
+}
+
 /* One turn; false: it is over. */
 static bool wait_a_little(run_t *r)
 {
     static const struct timespec pause = {.tv_nsec = 50000};
-    if (atomic_load(&r->place->abort))
+    if (atomic_load(&r->place->abort)) {
         end(r, ncclInternalError, NULL);
-    else if (++r->turns > SPIN && nanosleep(&pause, NULL) == 0 && r->turns % LOOK_EVERY == 0 &&
-             nccl_segment_lost(r->s, NULL) >= 0)
-        end(r, ncclRemoteError, "a rank of this communicator has ended");
+    } else if (++r->turns > SPIN) {
+        nanosleep(&pause, NULL);
+        if (r->turns % LOOK_EVERY == 0 && nccl_segment_lost(r->s, NULL) >= 0)
+            note_lost(r);
+    }
     return !r->over;
 }
 
@@ -51,12 +65,12 @@ static void goes_on(run_t *r)
 
 static uint64_t put_by(const run_t *r, int rank)
 {
-    return atomic_load_explicit(&r->s->seat[rank].flow.put, memory_order_acquire);
+    return atomic_load_explicit(&r->s->peer[rank].flow.put, memory_order_acquire);
 }
 
 static uint64_t taken_by(const run_t *r, int rank)
 {
-    return atomic_load_explicit(&r->s->seat[rank].flow.taken, memory_order_acquire);
+    return atomic_load_explicit(&r->s->peer[rank].flow.taken, memory_order_acquire);
 }
 
 /* ---- collectives ---- */
@@ -75,7 +89,7 @@ typedef struct piece {
 static bool step(run_t *r, const nccl_work_t *w, const piece_t *p)
 {
     nccl_segment_t *s = r->s;
-    nccl_flow_t *mine = &s->seat[s->rank].flow;
+    nccl_flow_t *mine = &s->peer[s->rank].flow;
     const uint64_t number = atomic_load_explicit(&mine->put, memory_order_relaxed);
     for (int rank = 0; rank < s->ranks; rank++)
         while (taken_by(r, rank) + NCCL_SLOTS <= number)
@@ -97,11 +111,11 @@ static bool step(run_t *r, const nccl_work_t *w, const piece_t *p)
     return true;
 }
 
-/* The number of the piece that all have put up and this rank has not taken. */
+/* Where a rank has put the piece that this one takes next. */
 static char *slot_of(const run_t *r, int rank)
 {
     return nccl_slot(r->s, rank,
-                     atomic_load_explicit(&r->s->seat[r->s->rank].flow.taken, memory_order_relaxed));
+                     atomic_load_explicit(&r->s->peer[r->s->rank].flow.taken, memory_order_relaxed));
 }
 
 static void take_sum(const run_t *r, const nccl_work_t *w, const piece_t *p, void *to, int other)
@@ -132,7 +146,7 @@ static const char *chunk(const void *base, const nccl_work_t *w, size_t bytes, i
     return (const char *)base + (size_t)number * w->count * bytes;
 }
 
-/* Whole collectives are done `rounds` times; in round k this rank gives and takes what `aim` says. False: over. */
+/* In pieces of a slot; what has a part for each rank, part by part. False: over. */
 static bool collective(run_t *r, const nccl_work_t *w)
 {
     const int me = r->s->rank, ranks = r->s->ranks, root = w->peer;

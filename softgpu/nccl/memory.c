@@ -62,7 +62,7 @@ typedef struct registration {
     size_t bytes;
 } registration_t;
 
-static ncclResult_t enlist(ncclComm_t comm, void *at, size_t bytes, registration_t **out)
+static ncclResult_t register_memory(ncclComm_t comm, void *at, size_t bytes, registration_t **out)
 {
     CUdeviceptr base;
     size_t whole;
@@ -79,7 +79,7 @@ static ncclResult_t enlist(ncclComm_t comm, void *at, size_t bytes, registration
     return ncclSuccess;
 }
 
-static ncclResult_t strike(ncclComm_t comm, registration_t *r)
+static ncclResult_t deregister_memory(ncclComm_t comm, registration_t *r)
 {
     if (r && r->comm != comm)
         return nccl_fail(ncclInvalidUsage, "registered with another communicator");
@@ -90,13 +90,13 @@ static ncclResult_t strike(ncclComm_t comm, registration_t *r)
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void *at, size_t bytes, void **handle)
 {
     NCCL_CHECK_COMM(comm);
-    return enlist(comm, at, bytes, (registration_t **)handle);
+    return register_memory(comm, at, bytes, (registration_t **)handle);
 }
 
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
 {
     NCCL_CHECK_COMM(comm);
-    return strike(comm, handle);
+    return deregister_memory(comm, handle);
 }
 
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *at, size_t bytes, ncclWindow_t *window, int flags)
@@ -104,11 +104,11 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *at, size_t bytes, ncc
     NCCL_CHECK_COMM(comm);
     if (flags & ~NCCL_WIN_COLL_SYMMETRIC || (uintptr_t)at % NCCL_WIN_REQUIRED_ALIGNMENT)
         return nccl_fail(ncclInvalidArgument, "flags %d, or an address that is not aligned", flags);
-    return enlist(comm, at, bytes, (registration_t **)window);
+    return register_memory(comm, at, bytes, (registration_t **)window);
 }
 
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
 {
     NCCL_CHECK_COMM(comm);
-    return strike(comm, (registration_t *)window);
+    return deregister_memory(comm, (registration_t *)window);
 }

@@ -40,11 +40,11 @@ static uint64_t beginning_of(int pid)
 
 static bool is_lost(const nccl_segment_t *s, int rank)
 {
-    const nccl_seat_t *seat = &s->seat[rank];
-    const int pid = atomic_load(&seat->pid);
-    if (!pid || rank == s->rank || atomic_load(&seat->left))
+    const nccl_peer_t *peer = &s->peer[rank];
+    const int pid = atomic_load(&peer->pid);
+    if (pid <= 0 || rank == s->rank || atomic_load(&peer->left))
         return false;
-    return atomic_load(&seat->aborted) || (pid != getpid() && beginning_of(pid) != seat->began);
+    return atomic_load(&peer->aborted) || (pid != getpid() && beginning_of(pid) != peer->began);
 }
 
 int nccl_segment_lost(const nccl_segment_t *s, const bool *absent)
@@ -104,7 +104,7 @@ static ncclResult_t map(nccl_segment_t *s, const char *name)
 {
     const size_t ranks = (size_t)s->ranks, page = 4096;
     const size_t seats =
-        (ranks * sizeof(nccl_seat_t) + ranks * ranks * sizeof(nccl_flow_t) + page - 1) / page * page;
+        (ranks * sizeof(nccl_peer_t) + ranks * ranks * sizeof(nccl_flow_t) + page - 1) / page * page;
     s->bytes = seats + ranks * NCCL_SLOTS * NCCL_SLOT_BYTES + ranks * ranks * NCCL_SLOTS * NCCL_PAIR_BYTES;
     const int file = shm_open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (file < 0)
@@ -117,35 +117,38 @@ static ncclResult_t map(nccl_segment_t *s, const char *name)
         s->memory = NULL;
         return nccl_fail(ncclSystemError, "%zu bytes in %s: %s", s->bytes, name, strerror(why));
     }
-    s->seat = s->memory;
-    s->pair = (nccl_flow_t *)(s->seat + ranks);
+    s->peer = s->memory;
+    s->pair = (nccl_flow_t *)(s->peer + ranks);
     s->slots = (char *)s->memory + seats;
     s->pairs = s->slots + ranks * NCCL_SLOTS * NCCL_SLOT_BYTES;
     return ncclSuccess;
 }
 
-static ncclResult_t sit_down(nccl_segment_t *s, const char *bus)
+static ncclResult_t enter(nccl_segment_t *s, const char *bus, bool *mine)
 {
-    nccl_seat_t *seat = &s->seat[s->rank];
+    nccl_peer_t *peer = &s->peer[s->rank];
     int nobody = 0;
-    /* Before its number is there nobody reads when it began. */
+    /* Until its number is there the rest is not read. */
     const uint64_t began = beginning_of(getpid());
-    if (!atomic_compare_exchange_strong(&seat->pid, &nobody, -1))
+    if (!atomic_compare_exchange_strong(&peer->pid, &nobody, -1))
         return nccl_fail(ncclInvalidUsage, "two have rank %d", s->rank);
-    seat->began = began;
-    snprintf(seat->bus, sizeof seat->bus, "%s", bus);
-    atomic_store(&seat->pid, getpid());
+    *mine = true;
+    peer->began = began;
+    snprintf(peer->bus, sizeof peer->bus, "%s", bus);
+    atomic_store(&peer->pid, getpid());
     const uint64_t until = now_ms() + timeout_ms();
     uint64_t look = 0;
     for (int rank = 0; rank < s->ranks;)
-        if (atomic_load(&s->seat[rank].pid) > 0)
+        if (atomic_load(&s->peer[rank].pid) > 0)
             rank++;
         else
             NCCL_TRY(wait_a_little(s, NULL, until, &look));
-    for (int rank = 0; rank < s->ranks; rank++)
-        if (rank != s->rank && !strcmp(s->seat[rank].bus, bus))
-            return nccl_fail(ncclInvalidUsage, "Duplicate GPU: ranks %d and %d have device %s", s->rank, rank,
-                             bus);
+    /* All of them find the same. */
+    for (int a = 0; a < s->ranks; a++)
+        for (int b = 0; b < a; b++)
+            if (!strcmp(s->peer[a].bus, s->peer[b].bus))
+                return nccl_fail(ncclInvalidUsage, "Duplicate GPU: ranks %d and %d have device %s", b, a,
+                                 s->peer[a].bus);
     return ncclSuccess;
 }
 
@@ -153,7 +156,10 @@ ncclResult_t nccl_segment_open(nccl_segment_t *s, const char *name, int ranks, i
 {
     *s = (nccl_segment_t){.ranks = ranks, .rank = rank};
     NCCL_TRY(map(s, name));
-    const ncclResult_t result = sit_down(s, bus);
+    bool mine = false;
+    const ncclResult_t result = enter(s, bus, &mine);
+    if (result == ncclRemoteError && mine)
+        atomic_store(&s->peer[rank].aborted, true);
     shm_unlink(name); /* everybody has it open, or nobody is to find it */
     if (result)
         nccl_segment_close(s);
@@ -172,16 +178,16 @@ void nccl_segment_close(nccl_segment_t *s)
 ncclResult_t nccl_segment_exchange(nccl_segment_t *s, const void *mine, size_t bytes, void *all,
                                    const bool *absent)
 {
-    nccl_seat_t *seat = &s->seat[s->rank];
+    nccl_peer_t *peer = &s->peer[s->rank];
     const uint64_t number = s->exchanges++, until = now_ms() + timeout_ms();
     uint64_t look = 0;
     /* Nobody puts up its next but one before all have put up their next, and so have read this one. */
-    memcpy(seat->exchange[number % NCCL_SLOTS], mine, bytes);
-    atomic_store(&seat->exchanges, number + 1);
+    memcpy(peer->exchange[number % NCCL_SLOTS], mine, bytes);
+    atomic_store(&peer->exchanges, number + 1);
     for (int rank = 0; rank < s->ranks; rank++) {
-        while (!(absent && absent[rank]) && atomic_load(&s->seat[rank].exchanges) <= number)
+        while (!(absent && absent[rank]) && atomic_load(&s->peer[rank].exchanges) <= number)
             NCCL_TRY(wait_a_little(s, absent, until, &look));
-        memcpy((char *)all + (size_t)rank * bytes, s->seat[rank].exchange[number % NCCL_SLOTS], bytes);
+        memcpy((char *)all + (size_t)rank * bytes, s->peer[rank].exchange[number % NCCL_SLOTS], bytes);
     }
     return ncclSuccess;
 }

@@ -82,7 +82,7 @@ static void whoever_starts_them(void **state)
     for (size_t i = 0; i < sizeof starters / sizeof *starters; i++) {
         int process[2];
         remove(log);
-        snprintf(port, sizeof port, "%d", 20000 + (int)((unsigned)getpid() * 7 + i) % 20000);
+        snprintf(port, sizeof port, "%d", 12000 + (int)(((unsigned)getpid() * 7 + i) % 18000));
         setenv("MASTER_PORT", port, 1);
         setenv(starters[i][0], "2", 1);
         for (int rank = 0; rank < 2; rank++) {
@@ -154,7 +154,8 @@ static int process_of(int parent, const char *rank)
     int found = 0;
     assert_non_null(all);
     for (struct dirent *e; (e = readdir(all)) && !found;) {
-        char path[300], text[8192], words[32];
+        static char text[1 << 17];
+        char path[300], words[32];
         int its_parent = 0;
         snprintf(path, sizeof path, "/proc/%s/stat", e->d_name);
         FILE *f = fopen(path, "r");
@@ -186,8 +187,8 @@ static size_t size_of(const char *path)
     return (size_t)size;
 }
 
-/* Started, and some steps on: its second rank gets the signal. */
-static outcome_t interrupt_one(int signal_number, const char *more, const char *log)
+/* Started, and some steps on: its second rank gets the signal, or whoever has started it. */
+static outcome_t interrupt(bool launcher, int signal_number, const char *more, const char *log)
 {
     char arguments[1024];
     remove(log);
@@ -198,7 +199,7 @@ static outcome_t interrupt_one(int signal_number, const char *more, const char *
         usleep(10000);
     const int rank = process_of(process, "1");
     assert_true(rank > 0);
-    kill(rank, signal_number);
+    kill(launcher ? process : rank, signal_number);
     return trainer_wait(process);
 }
 
@@ -208,13 +209,15 @@ static void a_signal_to_one_ends_all_after_the_same_step(void **state)
     char log[512], folder[512], more[600];
     on_devices(2);
     trainer_path(log, sizeof log, "ended");
-    trainer_path(folder, sizeof folder, "ended-folder");
-    snprintf(more, sizeof more, "--checkpoint %s", folder);
-    const outcome_t out = interrupt_one(SIGTERM, more, log);
-    if (out.exit_code != 0)
-        fail_msg("exit code %d: %s", out.exit_code, out.error);
-    assert_non_null(strstr(out.error, "interrupted after step "));
-    assert_non_null(strstr(out.out, "checkpoint: step "));
+    for (int launcher = 0; launcher < 2; launcher++) {
+        trainer_path(folder, sizeof folder, launcher ? "ended-all" : "ended-one");
+        snprintf(more, sizeof more, "--checkpoint %s", folder);
+        const outcome_t out = interrupt(launcher, SIGTERM, more, log);
+        if (out.exit_code != 0)
+            fail_msg("exit code %d: %s", out.exit_code, out.error);
+        assert_non_null(strstr(out.error, "interrupted after step "));
+        assert_non_null(strstr(out.out, "checkpoint: step "));
+    }
 }
 
 static void a_rank_that_is_killed_ends_the_training(void **state)
@@ -223,7 +226,7 @@ static void a_rank_that_is_killed_ends_the_training(void **state)
     char log[512];
     on_devices(2);
     trainer_path(log, sizeof log, "killed");
-    const outcome_t out = interrupt_one(SIGKILL, "", log);
+    const outcome_t out = interrupt(false, SIGKILL, "", log);
     assert_int_equal(out.exit_code, 128 + SIGKILL);
     assert_non_null(strstr(out.error, "a rank was ended by signal 9"));
 }

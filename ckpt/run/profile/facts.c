@@ -7,6 +7,7 @@
 #include "alloc/base/options.h"
 #include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
+#include "alloc/kernel/kernel.h"
 #include "ckpt/run/replay/replay.h"
 #include "ckpt/run/tracker/tracker.h"
 
@@ -67,8 +68,8 @@ static ebb_verdict_t qualify(ebb_device_t *dev, const ebb_profile_t *l, uint32_t
         return EBB_UNTRIED;
     if (!o->arg_bytes || o->arg_bytes > EBB_RELAUNCH_PARAM_BYTES)
         return EBB_OPAQUE;
-    return ebb_record_communicates(ebb_know_name(dev, l->recorded.function[i])) ? EBB_COMMUNICATES
-           : has_foreign_beside(dev, t, o)                                      ? EBB_FOREIGN
+    return ebb_name_communicates(ebb_know_name(dev, l->recorded.function[i])) ? EBB_COMMUNICATES
+           : has_foreign_beside(dev, t, o)                                    ? EBB_FOREIGN
            : touches_pinned(t, o) ? l->fact[i].wanted ? EBB_FOREIGN : EBB_UNTRIED
                                   : EBB_PROVEN;
 }

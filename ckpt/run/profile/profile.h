@@ -50,8 +50,6 @@ bool ebb_recording_launches_from(ebb_device_t *dev, const ebb_recording_t *recor
 /* What an operation is recorded as: its kernel, or what else tells it from others; NULL for copies and sets. */
 CUfunction ebb_record_function(const ebb_operation_t *operation);
 
-/* A kernel of NCCL's or NVSHMEM's, by its name, or by what C++ has made of that. */
-bool ebb_record_communicates(const char *name);
 /* A kernel that waits for more than its stream, and may then touch what its arguments don't name: it communicates, or has been
  * launched as a cooperative one, as persistent kernels are. */
 bool ebb_record_is_resident(ebb_device_t *dev, const ebb_operation_t *operation);

@@ -11,6 +11,7 @@
 #include "alloc/base/table.h"
 #include "alloc/base/thread.h"
 #include "alloc/device.h"
+#include "alloc/kernel/kernel.h"
 #include "ckpt/run/profile/kernels/tiles.h"
 #include "ckpt/run/run.h"
 #include "ckpt/run/state.h"
@@ -180,16 +181,9 @@ static const char *name_of(ebb_device_t *dev, const ebb_operation_t *op)
                                    : "set";
 }
 
-bool ebb_record_communicates(const char *name)
-{
-    if (!strncmp(name, "_Z", 2))
-        name += 2 + strspn(name + 2, "N0123456789");
-    return !strncmp(name, "nccl", 4) || !strncmp(name, "nvshmem", 7);
-}
-
 bool ebb_record_is_resident(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    return op->kind == EBB_KERNEL && (op->cooperative || ebb_record_communicates(name_of(dev, op)));
+    return op->kind == EBB_KERNEL && (op->cooperative || ebb_name_communicates(name_of(dev, op)));
 }
 
 /* What a copy or memset does; of all else nothing is known. */

@@ -5,15 +5,15 @@
  */
 #include "ranks.h"
 
-#include <signal.h>
-
 RANKED(3)
 {
     CUdeviceptr p = ints(10, rank, 0);
     EXPECT_NCCL(ncclSuccess, ncclAllReduce(AT(p, 0), AT(p, 0), 10, ncclInt32, ncclSum, comm, stream));
     WAIT(stream);
-    if (rank == 2)
+    if (rank == 2) {
+        shared->dies[rank] = 1;
         raise(SIGKILL);
+    }
     hold_t h = hold(stream); /* so that it begins when nobody can help it any more */
     EXPECT_NCCL(ncclSuccess, ncclAllReduce(AT(p, 0), AT(p, 0), 10, ncclInt32, ncclSum, comm, stream));
     ncclComm_t mine = comm;
