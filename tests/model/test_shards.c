@@ -262,7 +262,7 @@ static void check_batches(const dataset_t *data, uint64_t q, int B, int batches,
     int T = data->T;
     int *expected_inputs = malloc((size_t)T * sizeof(int)),
         *expected_targets = malloc((size_t)T * sizeof(int));
-    ahead_t *ahead = ahead_open(data, 5, q, B, &fault);
+    ahead_t *ahead = ahead_open(data, 5, q, (uint64_t)B, B, &fault);
     assert_non_null(ahead);
     for (int i = 0; i < batches; i++) {
         const int *inputs, *targets;
@@ -306,7 +306,7 @@ static void reading_ahead_stops_at_any_moment(void **state)
     make_shards(path, counts, 1, 2, 60000);
     dataset_t data = open_shards(path, 64, false, 60000);
     for (uint64_t i = 0; i < 200; i++) {
-        ahead_t *ahead = ahead_open(&data, 1, 0, 4, &fault);
+        ahead_t *ahead = ahead_open(&data, 1, 0, 4, 4, &fault);
         const int *inputs, *targets;
         assert_non_null(ahead);
         for (uint32_t k = files_draw(8, i, 12); k > 0; k--)
@@ -335,7 +335,7 @@ static void reading_ahead_tells_what_went_wrong(void **state)
     uint64_t good = 0;
     while (dataset_sequence_start(&data, 5, good) + 50 < 900)
         good++;
-    ahead_t *ahead = ahead_open(&data, 5, 0, 1, &fault);
+    ahead_t *ahead = ahead_open(&data, 5, 0, 1, 1, &fault);
     const int *inputs, *targets;
     for (uint64_t i = 0; i < good; i++)
         assert_true(ahead_next(ahead, &inputs, &targets, &fault));
