@@ -33,10 +33,43 @@ struct ebb_operands {
     CUdeviceptr at[MOST_OPERANDS];
 };
 
+/* How each is called, and what it tells. */
+#define CALLS(C)                                                                                             \
+    C(ncclAllReduce, (const void *send, void *recv, size_t n, int type, int op, comm_t c, CUstream s),       \
+      (send, recv, n, type, op, c, s), name(send, recv))                                                     \
+    C(ncclReduce,                                                                                            \
+      (const void *send, void *recv, size_t n, int type, int op, int root, comm_t c, CUstream s),            \
+      (send, recv, n, type, op, root, c, s), name(send, recv))                                               \
+    C(ncclReduceScatter, (const void *send, void *recv, size_t n, int type, int op, comm_t c, CUstream s),   \
+      (send, recv, n, type, op, c, s), name(send, recv))                                                     \
+    C(ncclBroadcast, (const void *send, void *recv, size_t n, int type, int root, comm_t c, CUstream s),     \
+      (send, recv, n, type, root, c, s), name(send, recv))                                                   \
+    C(ncclBcast, (void *buffer, size_t n, int type, int root, comm_t c, CUstream s),                         \
+      (buffer, n, type, root, c, s), name(buffer, buffer))                                                   \
+    C(ncclAllGather, (const void *send, void *recv, size_t n, int type, comm_t c, CUstream s),               \
+      (send, recv, n, type, c, s), name(send, recv))                                                         \
+    C(ncclAlltoAll, (const void *send, void *recv, size_t n, int type, comm_t c, CUstream s),                \
+      (send, recv, n, type, c, s), name(send, recv))                                                         \
+    C(ncclGather, (const void *send, void *recv, size_t n, int type, int root, comm_t c, CUstream s),        \
+      (send, recv, n, type, root, c, s), name(send, recv))                                                   \
+    C(ncclScatter, (const void *send, void *recv, size_t n, int type, int root, comm_t c, CUstream s),       \
+      (send, recv, n, type, root, c, s), name(send, recv))                                                   \
+    C(ncclSend, (const void *send, size_t n, int type, int peer, comm_t c, CUstream s),                      \
+      (send, n, type, peer, c, s), name(send, NULL))                                                         \
+    C(ncclRecv, (void *recv, size_t n, int type, int peer, comm_t c, CUstream s),                            \
+      (recv, n, type, peer, c, s), name(NULL, recv))                                                         \
+    C(ncclGroupStart, (void), (), (void)0)                                                                   \
+    C(ncclGroupEnd, (void), (), (void)0)                                                                     \
+    C(ncclGroupSimulateEnd, (void *info), (info), (void)0)
+
 static struct {
     _Atomic bool heard; /* a call */
     pthread_once_t once;
     pthread_key_t at_thread_end;
+    /* The real ones; NULL: not looked for yet. */
+#define MEMBER(call, parameters, arguments, tells) result_t(*_Atomic call) parameters;
+    CALLS(MEMBER)
+#undef MEMBER
 } nccl = {.once = PTHREAD_ONCE_INIT};
 
 ebb_told_t ebb_operands(const CUdeviceptr **operands, uint32_t *count)
@@ -103,41 +136,6 @@ static void name(const void *read, const void *written)
 
 /* ---- the real ones ---- */
 
-/* How each is called, and what it tells. */
-#define CALLS(C)                                                                                             \
-    C(ncclAllReduce, (const void *send, void *recv, size_t n, int type, int op, comm_t c, CUstream s),       \
-      (send, recv, n, type, op, c, s), name(send, recv))                                                     \
-    C(ncclReduce,                                                                                            \
-      (const void *send, void *recv, size_t n, int type, int op, int root, comm_t c, CUstream s),            \
-      (send, recv, n, type, op, root, c, s), name(send, recv))                                               \
-    C(ncclReduceScatter, (const void *send, void *recv, size_t n, int type, int op, comm_t c, CUstream s),   \
-      (send, recv, n, type, op, c, s), name(send, recv))                                                     \
-    C(ncclBroadcast, (const void *send, void *recv, size_t n, int type, int root, comm_t c, CUstream s),     \
-      (send, recv, n, type, root, c, s), name(send, recv))                                                   \
-    C(ncclBcast, (void *buffer, size_t n, int type, int root, comm_t c, CUstream s),                         \
-      (buffer, n, type, root, c, s), name(buffer, buffer))                                                   \
-    C(ncclAllGather, (const void *send, void *recv, size_t n, int type, comm_t c, CUstream s),               \
-      (send, recv, n, type, c, s), name(send, recv))                                                         \
-    C(ncclAlltoAll, (const void *send, void *recv, size_t n, int type, comm_t c, CUstream s),                \
-      (send, recv, n, type, c, s), name(send, recv))                                                         \
-    C(ncclGather, (const void *send, void *recv, size_t n, int type, int root, comm_t c, CUstream s),        \
-      (send, recv, n, type, root, c, s), name(send, recv))                                                   \
-    C(ncclScatter, (const void *send, void *recv, size_t n, int type, int root, comm_t c, CUstream s),       \
-      (send, recv, n, type, root, c, s), name(send, recv))                                                   \
-    C(ncclSend, (const void *send, size_t n, int type, int peer, comm_t c, CUstream s),                      \
-      (send, n, type, peer, c, s), name(send, NULL))                                                         \
-    C(ncclRecv, (void *recv, size_t n, int type, int peer, comm_t c, CUstream s),                            \
-      (recv, n, type, peer, c, s), name(NULL, recv))                                                         \
-    C(ncclGroupStart, (void), (), (void)0)                                                                   \
-    C(ncclGroupEnd, (void), (), (void)0)                                                                     \
-    C(ncclGroupSimulateEnd, (void *info), (info), (void)0)
-
-static struct {
-#define MEMBER(call, parameters, arguments, tells) result_t(*_Atomic call) parameters;
-    CALLS(MEMBER)
-#undef MEMBER
-} real;
-
 /* Not ours; NULL: there is none. */
 static void *find_by(void *handle, const char *symbol, const void *ours)
 {
@@ -181,13 +179,13 @@ static void after(const char *call, result_t result)
     __attribute__((visibility("default"))) result_t call parameters;                                         \
     result_t call parameters                                                                                 \
     {                                                                                                        \
-        if (!real.call)                                                                                      \
-            real.call = (result_t(*) parameters)find(#call, (void *)call, __builtin_return_address(0));      \
-        if (!real.call)                                                                                      \
+        if (!nccl.call)                                                                                      \
+            nccl.call = (result_t(*) parameters)find(#call, (void *)call, __builtin_return_address(0));      \
+        if (!nccl.call)                                                                                      \
             return SYSTEM_ERROR;                                                                             \
         before(#call);                                                                                       \
         tells;                                                                                               \
-        const result_t result = real.call arguments;                                                         \
+        const result_t result = nccl.call arguments;                                                         \
         after(#call, result);                                                                                \
         return result;                                                                                       \
     }
@@ -200,7 +198,7 @@ void *ebb_nccl_hook(const char *symbol, void *found)
     if (!strcmp(symbol, #call)) {                                                                            \
         if (found == (void *)call)                                                                           \
             return found;                                                                                    \
-        real.call = (result_t(*) parameters)found;                                                           \
+        nccl.call = (result_t(*) parameters)found;                                                           \
         return (void *)call;                                                                                 \
     }
     CALLS(ANSWER)

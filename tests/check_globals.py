@@ -17,6 +17,7 @@ STAYS = {
     "alloc/device.c": "ebb_current_device",
     "alloc/lock.c": "lock",
     "hook/enter.c": "ebb_global",
+    "hook/nccl.c": "nccl",  # called in NCCL's place, with NCCL's arguments
     "ckpt/run/profile/nvtx.c": "nvtx",  # called by NVTX, which passes nothing
     "offload/pin_ahead.c": "ebb_pinned_call",  # of each thread
 }

@@ -141,7 +141,7 @@ static void library_exports_the_table_and_dlsym(void **state)
     assert_non_null(names);
     while (fgets(line, sizeof line, names)) {
         assert_int_equal(sscanf(line, "%*s %*s %255s", symbol), 1);
-        bool known = is_entry_point(symbol);
+        bool known = is_entry_point(symbol) || !strncmp(symbol, "nccl", 4); /* hook/nccl.c */
         for (size_t i = 0; i < sizeof others / sizeof *others; i++)
             known = known || !strcmp(symbol, others[i]);
         if (!known)
