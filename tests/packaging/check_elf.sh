@@ -27,7 +27,7 @@ done < <(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
 # Hooks have the base version (1, no node), which answers references that carry any other; ebb's own symbols have a node of their own.
 while read -r name version; do
     case $name in
-    cu[A-Z]* | dlsym | dlvsym | InitializeInjectionNvtx2)
+    cu[A-Z]* | nccl[A-Z]* | dlsym | dlvsym | InitializeInjectionNvtx2)
         [[ -z $version ]] || complain "gives the hook $name the version $version: references with another would pass it by"
         ;;
     ebb_*) [[ $version == EBB_1 ]] || complain "exports $name with the version '$version', not EBB_1" ;;
