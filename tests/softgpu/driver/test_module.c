@@ -120,8 +120,9 @@ static void over_aligned_arguments_arrive_in_both_forms(void **state)
         OK(cuMemcpyDtoH(host, block.out, sizeof host));
         assert_memory_equal(host, expected, sizeof host);
     }
-    assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, as_in_c),
-                     in_c <= bytes && in_c > offset ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    if (in_c >= bytes) /* a shorter one would have its last argument cut short, and the address elsewhere */
+        assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, as_in_c),
+                         bytes == in_c ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
     OK(cuCtxSynchronize());
     OK(cuMemFree(block.out));
 }
