@@ -130,7 +130,7 @@ main() {
     if [[ -n $small ]]; then
         local failed=0
         bash "$root/tests/fuzz/run.sh" --build "$build" --regressions &
-        TEST_EVERY_CALL=800 ctest --test-dir "$build" --output-on-failure --no-tests=error -R '^ebb_transaction$' || failed=1
+        TEST_EVERY_CALL=800 ctest --test-dir "$build" --parallel "$(nproc)" --output-on-failure --no-tests=error -R '^ebb_transaction_' || failed=1
         wait $! || failed=1
         return $failed
     fi

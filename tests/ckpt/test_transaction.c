@@ -2,10 +2,10 @@
  * the end of the program. While a plan is installed none of them may be noticed: the same output, and the plan, or one after it, is
  * driven in the end. While it is driven, left, changed, or contents are rebuilt, the program may at most be told of an error.
  *
- * Of a row of calls with one name the first and the last are taken, and of those a few, spread over each phase; with TEST_LONG=1 more
- * of them, in all scenes. TEST_EVERY_CALL=N: each of the first N calls of a phase, in all scenes. That is for a build with small chunks, in
+ * Of a row of calls with one name the first and the last are taken, and of those a few, spread over each phase, in some scenes. TEST_SCENE=N: one
+ * scene, more of them. TEST_EVERY_CALL=N: with it each of the first N calls of a phase. That is for a build with small chunks, in
  * which a run takes a tenth of the time (tests/run.sh --small-chunks): 800 are all of the driver's while plans are installed, and after
- * that a step at least. TEST_SCENE=NAME: tests of that name (asterisks allowed).
+ * that a step at least.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@
 #define EBB_CHUNK_KIB 2048
 #endif
 
-enum { POINTS = 1 << 18, NAMES = 128, NAME = 48, FEW = 2, MORE = 100 };
+enum { POINTS = 1 << 18, NAMES = 128, NAME = 48, FEW = 2, MORE = 30 };
 
 typedef enum phase { BEFORE, INSTALLING, AFTER } phase_t;
 
@@ -130,7 +130,7 @@ static void thin_out(void)
         total[points[i].phase]++;
     for (unsigned i = 0; i < point_count; i++) {
         const phase_t p = points[i].phase;
-        const unsigned few = test_is_long() ? MORE : FEW;
+        const unsigned few = getenv("TEST_SCENE") ? MORE : FEW;
         const uint64_t n = seen[p]++ - all, rest = total[p] - all, most = few < rest ? few : rest;
         if (seen[p] <= all || n * most / rest != (n + 1) * most / rest)
             points[kept++] = points[i];
@@ -240,17 +240,16 @@ int main(void)
     struct CMUnitTest tests[2 * SCENES];
     size_t count = 0;
     const char *only = getenv("TEST_SCENE");
-    const bool all = only || test_is_long() || beginning();
     for (unsigned i = 0; i < SCENES; i++)
         for (unsigned host = 0; host < 2; host++) {
-            if (!all && (host ? scenes[i].what_fails != BOTH : scenes[i].what_fails == LONG_FORM))
+            if (only   ? i != (unsigned)atoi(only)
+                : host ? scenes[i].what_fails != BOTH
+                       : scenes[i].what_fails == LONG_FORM)
                 continue;
             snprintf(text[i][host], sizeof text[i][host], "%s, %s", scenes[i].what, kinds[host]);
             tests[count++] = (struct CMUnitTest){
                 text[i][host], host ? an_allocation_of_host_memory_fails : a_call_of_the_driver_fails, NULL,
                 NULL, (void *)&scenes[i]};
         }
-    if (only)
-        cmocka_set_test_filter(only);
     return _cmocka_run_group_tests("transaction", tests, count, loop_run_setup, loop_run_teardown);
 }
