@@ -103,7 +103,7 @@ main() {
         elif (($# == 0)); then
             # The library, by its unit tests, and under programs of each kind: the trainer, a loop, two threads, random contents.
             left_out+='|ebb_(nasty.*|streams|broken|kinds|learn)'
-            selection=(-L '^(alloc|offload|ckpt)$' -E "^($left_out)$")
+            selection=(-L '^(alloc|offload|ckpt)$' -LE '^long$' -E "^($left_out)$")
             targets=(layer_tests)
         fi
         if [[ -n $threads ]]; then
