@@ -191,6 +191,8 @@ static ncclResult_t make_device_part(ncclComm_t comm)
     const nccl_device_part_t part = {.place = comm->place, .staging = (char *)(uintptr_t)comm->staging};
     NCCL_DRIVER(cuMemsetD8(comm->staging, 0, NCCL_STAGING_BYTES));
     NCCL_DRIVER(cuMemcpyHtoD(comm->part, &part, sizeof part));
+    NCCL_DRIVER(
+        cuCtxSynchronize()); /* neither of the two has waited, and streams of the program's need not wait for the default one */
     return ncclSuccess;
 }
 

@@ -207,6 +207,7 @@ static void with_one_worker(void **state)
         for (int i = 0; i < 4; i++) {
             OK(cuCtxSetCurrent(g.context[i]));
             OK(cuMemsetD32(g.memory[i], 0x3f800000, 1 << 18));
+            OK(cuCtxSynchronize());
         }
         all_reduce(&g, 1 << 18);
         all_reduce(&g, 1 << 18);
