@@ -103,7 +103,7 @@ static void set_up(ranks_t *r, const meeting_t *meeting)
     r->counter = p;
     CHECK(cudaMemset(r->counter, 0, sizeof *r->counter));
     CHECK(cudaMemsetAsync(r->sums, 0, (r->n / 16384 + 1) * sizeof(float), r->compute));
-    CHECK(cudaStreamSynchronize(r->compute));
+    CHECK(cudaDeviceSynchronize());
 }
 
 /* The layer's weights, to be given back. */
