@@ -16,20 +16,11 @@ static const driver_entry_t driver_entries[] = {
 #undef ENTRY
 };
 
+enum { ENTRIES = sizeof driver_entries / sizeof driver_entries[0] };
+
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static int started;                         /* guarded by start_lock */
 static CUkernel kernels[BLAS_KERNEL_COUNT]; /* NULL until the first handle; guarded by start_lock */
-
-static int driver_is_complete(void)
-{
-    for (size_t i = 0; i < sizeof driver_entries / sizeof driver_entries[0]; i++) {
-        void *address;
-        memcpy(&address, (char *)&blas_driver + driver_entries[i].offset, sizeof address);
-        if (!address)
-            return 0;
-    }
-    return 1;
-}
 
 cublasStatus_t blas_start(void)
 {
@@ -37,9 +28,9 @@ cublasStatus_t blas_start(void)
     if (!started) {
         driver_lookup_fn lookup = driver_open();
         if (lookup)
-            driver_fill(lookup, driver_entries, sizeof driver_entries / sizeof driver_entries[0], 0,
-                        &blas_driver);
-        started = lookup && driver_is_complete() && blas_driver.cuInit(0) == CUDA_SUCCESS;
+            driver_fill(lookup, driver_entries, ENTRIES, 0, &blas_driver);
+        started = lookup && !driver_missing(driver_entries, ENTRIES, &blas_driver) &&
+                  blas_driver.cuInit(0) == CUDA_SUCCESS;
     }
     int ok = started;
     pthread_mutex_unlock(&start_lock);

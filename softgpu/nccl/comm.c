@@ -20,6 +20,8 @@ static const driver_entry_t driver_entries[] = {
 #undef ENTRY
 };
 
+enum { ENTRIES = sizeof driver_entries / sizeof driver_entries[0] };
+
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool started;                   /* guarded by start_lock */
 static CUkernel kernels[NCCL_KERNELS]; /* the same */
@@ -82,13 +84,10 @@ static ncclResult_t find_driver(void)
     driver_lookup_fn lookup = driver_open();
     if (!lookup)
         return nccl_fail(ncclSystemError, "there is no CUDA driver");
-    driver_fill(lookup, driver_entries, sizeof driver_entries / sizeof driver_entries[0], 0, &nccl_driver);
-    for (size_t i = 0; i < sizeof driver_entries / sizeof driver_entries[0]; i++) {
-        void *address;
-        memcpy(&address, (char *)&nccl_driver + driver_entries[i].offset, sizeof address);
-        if (!address)
-            return nccl_fail(ncclSystemError, "the CUDA driver has no %s", driver_entries[i].name);
-    }
+    driver_fill(lookup, driver_entries, ENTRIES, 0, &nccl_driver);
+    const char *missing = driver_missing(driver_entries, ENTRIES, &nccl_driver);
+    if (missing)
+        return nccl_fail(ncclSystemError, "the CUDA driver has no %s", missing);
     NCCL_DRIVER(cuInit(0));
     return ncclSuccess;
 }
@@ -130,7 +129,7 @@ ncclResult_t ncclGetVersion(int *version)
 
 /* What a link between two ranks carries each way, in GB/s, and a hop's latency, by SOFTGPU_NCCL_LINK: `nvlink`, `pcie`, or a network's
  * Gbit/s. By itself NVLink where a GPU of that name has it: NVIDIA's data sheets have 600 GB/s for A100, 900 for H100 and H200, 1800 for B200, both
- * ways together. Of a link's rate 80% is reached (nccl-tests on such machines: some 235 and 365 GB/s of bus bandwidth for A100 and H100). Latencies and
+ * ways together. The protocol takes some 20% of a link's rate (NVIDIA/nccl-tests issue 212: 370 of 450 GB/s on H100). Latencies and
  * numbers of channels are round figures of ours. */
 static void choose_link(ncclComm_t comm, nccl_place_t *place)
 {
@@ -191,8 +190,8 @@ static ncclResult_t make_device_part(ncclComm_t comm)
     const nccl_device_part_t part = {.place = comm->place, .staging = (char *)(uintptr_t)comm->staging};
     NCCL_DRIVER(cuMemsetD8(comm->staging, 0, NCCL_STAGING_BYTES));
     NCCL_DRIVER(cuMemcpyHtoD(comm->part, &part, sizeof part));
-    NCCL_DRIVER(
-        cuCtxSynchronize()); /* neither of the two has waited, and streams of the program's need not wait for the default one */
+    /* Neither of the two has waited, and streams of the program's need not wait for the default one. */
+    NCCL_DRIVER(cuCtxSynchronize());
     return ncclSuccess;
 }
 

@@ -251,8 +251,8 @@ struct ncclComm {
     nccl_place_t *place;       /* pinned, owned */
     CUdeviceptr part, staging; /* owned */
     CUfunction kernel[NCCL_KERNELS];
-    /* Kernels of a communicator run one after another: `order` is recorded behind each that is launched at once, `captured` behind each that is captured, by
-     * the capture of that number. What a graph launches is in order with nothing else: that is the program's. */
+    /* Kernels of a communicator run one after another: `order` is recorded behind each that is launched at once, `captured` behind each that is
+     * captured, by the capture of that number. What a graph launches is in order with nothing else: that is the program's. */
     CUevent order, captured;
     CUevent join;  /* for the streams of a group */
     CUstream last; /* of the last launch, while `launched` */

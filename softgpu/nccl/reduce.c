@@ -49,8 +49,9 @@ static int32_t cuda_type(ncclDataType_t type)
 
 enum { ROOM = 1024, DIVIDE = ncclNumOps, SCALE };
 
-/* Integers are added and multiplied without sign: the same bits, and they may wrap. An average of negative ones is of what they are. */
-#define INTEGER(name, type, wide)                                                                            \
+/* Integers are added and multiplied as `wide`, without sign: the same bits, and they may wrap. Of two floats a NaN is the larger and the smaller, as in
+ * NCCL. An average of negative integers is of what they are. */
+#define OPERATIONS(name, type, wide)                                                                         \
     static void name(int op, void *to_, const void *from_, size_t count, double by)                          \
     {                                                                                                        \
         type *to = to_;                                                                                      \
@@ -61,10 +62,10 @@ enum { ROOM = 1024, DIVIDE = ncclNumOps, SCALE };
                 to[i] = (type)((wide)to[i] * (wide)from[i]);                                                 \
                 break;                                                                                       \
             case ncclMax:                                                                                    \
-                to[i] = from[i] > to[i] ? from[i] : to[i];                                                   \
+                to[i] = from[i] > to[i] || from[i] != from[i] ? from[i] : to[i];                             \
                 break;                                                                                       \
             case ncclMin:                                                                                    \
-                to[i] = from[i] < to[i] ? from[i] : to[i];                                                   \
+                to[i] = from[i] < to[i] || from[i] != from[i] ? from[i] : to[i];                             \
                 break;                                                                                       \
             case DIVIDE:                                                                                     \
                 to[i] = (type)(to[i] / (type)by);                                                            \
@@ -76,42 +77,14 @@ enum { ROOM = 1024, DIVIDE = ncclNumOps, SCALE };
                 to[i] = (type)((wide)to[i] + (wide)from[i]);                                                 \
             }                                                                                                \
     }
-INTEGER(int8, int8_t, uint32_t)
-INTEGER(uint8, uint8_t, uint32_t)
-INTEGER(int32, int32_t, uint32_t)
-INTEGER(uint32, uint32_t, uint32_t)
-INTEGER(int64, int64_t, uint64_t)
-INTEGER(uint64, uint64_t, uint64_t)
-
-/* The larger and the smaller of two: a NaN wins, as in NCCL. */
-#define FLOATING(name, type)                                                                                 \
-    static void name(int op, void *to_, const void *from_, size_t count, double by)                          \
-    {                                                                                                        \
-        type *to = to_;                                                                                      \
-        const type *from = from_;                                                                            \
-        for (size_t i = 0; i < count; i++)                                                                   \
-            switch (op) {                                                                                    \
-            case ncclProd:                                                                                   \
-                to[i] *= from[i];                                                                            \
-                break;                                                                                       \
-            case ncclMax:                                                                                    \
-                to[i] = from[i] > to[i] || from[i] != from[i] ? from[i] : to[i];                             \
-                break;                                                                                       \
-            case ncclMin:                                                                                    \
-                to[i] = from[i] < to[i] || from[i] != from[i] ? from[i] : to[i];                             \
-                break;                                                                                       \
-            case DIVIDE:                                                                                     \
-                to[i] /= (type)by;                                                                           \
-                break;                                                                                       \
-            case SCALE:                                                                                      \
-                to[i] *= (type)by;                                                                           \
-                break;                                                                                       \
-            default:                                                                                         \
-                to[i] += from[i];                                                                            \
-            }                                                                                                \
-    }
-FLOATING(float32, float)
-FLOATING(float64, double)
+OPERATIONS(int8, int8_t, uint32_t)
+OPERATIONS(uint8, uint8_t, uint32_t)
+OPERATIONS(int32, int32_t, uint32_t)
+OPERATIONS(uint32, uint32_t, uint32_t)
+OPERATIONS(int64, int64_t, uint64_t)
+OPERATIONS(uint64, uint64_t, uint64_t)
+OPERATIONS(float32, float, float)
+OPERATIONS(float64, double, double)
 
 /* `by`: for DIVIDE and SCALE, which read nothing. Floats of 16 bits are fp32 here. */
 static void combine(ncclDataType_t type, int op, void *to, const void *from, size_t count, double by)

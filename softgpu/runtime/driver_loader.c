@@ -32,3 +32,14 @@ void driver_fill(driver_lookup_fn lookup, const driver_entry_t *entries, size_t 
         memcpy((char *)table + entries[i].offset, &address, sizeof address);
     }
 }
+
+const char *driver_missing(const driver_entry_t *entries, size_t count, const void *table)
+{
+    for (size_t i = 0; i < count; i++) {
+        void *address;
+        memcpy(&address, (const char *)table + entries[i].offset, sizeof address);
+        if (!address)
+            return entries[i].name;
+    }
+    return NULL;
+}

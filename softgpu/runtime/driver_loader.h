@@ -31,4 +31,7 @@ driver_lookup_fn driver_open(void);
 void driver_fill(driver_lookup_fn lookup, const driver_entry_t *entries, size_t count, int per_thread,
                  void *table);
 
+/* The first of the entries that the table lacks; NULL: none. */
+const char *driver_missing(const driver_entry_t *entries, size_t count, const void *table);
+
 #endif
