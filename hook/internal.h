@@ -74,7 +74,8 @@ enum { EBB_MAX_PARAM_BYTES = 32764 };
 
 /* Copies the arguments of either form of cuLaunchKernel into one block, each at its offset, zeros between
  * them. False: the driver is the one to complain about them. A buffer in `extra` has the offsets that the driver reports, and exactly their
- * bytes (H200, driver 580.159.04), but for the end of the last one, which may be missing: not those of a structure, where a parameter is aligned to more than the beginning of the constant bank. */
+ * bytes (H200, driver 580.159.04), but for the end of the last one, which may be missing: not those of a structure, where a parameter is aligned
+ * to more than the beginning of the constant bank. */
 bool ebb_args_pack(const ebb_signature_t *signature, unsigned char *block, void **params, void **extra);
 
 /* Accesses that a block of so many bytes can make. */

@@ -4,7 +4,7 @@
  * And what ebb is to make of each: whether it finds a step, and the verdict on the operations that carry the trait.
  *
  *   TEST_NASTY_GROUP=contents|memory|order|reach    the programs of one file
- *   TEST_NASTY=full|some|one|learn                  15 of budget, means and scheduler (also with TEST_LONG=1); or three; or
+ *   TEST_NASTY=full|some|one|learn                  every budget by every means (also with TEST_LONG=1); or three; or
  *                                                   one, in turn (the default); or verdicts only
  *   TEST_NASTY_ONLY=NAME                            one program
  */
