@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "model/base/check.h"
-#include "model/train/progress.h"
+#include "model/base/clock.h"
 
 #define PATIENCE_S 180.0
 
@@ -82,7 +82,7 @@ static int open_at(const world_t *world, bool listens)
 
 static void serve(const world_t *world, const void *bytes, size_t count)
 {
-    const double until = progress_clock() + PATIENCE_S;
+    const double until = clock_seconds() + PATIENCE_S;
     const int listening = open_at(world, true);
     if (listening < 0)
         fatal("rank 0 cannot listen at port %d: %s; MASTER_PORT chooses another", world->port,
@@ -94,7 +94,7 @@ static void serve(const world_t *world, const void *bytes, size_t count)
     came[0] = true;
     while (told < world->count) {
         struct pollfd ready = {.fd = listening, .events = POLLIN};
-        if (progress_clock() > until)
+        if (clock_seconds() > until)
             fatal("only %d of %d ranks have come to port %d within %.0f s", told, world->count, world->port,
                   PATIENCE_S);
         if (poll(&ready, 1, 1000) <= 0)
@@ -118,7 +118,7 @@ static void serve(const world_t *world, const void *bytes, size_t count)
 
 static void fetch(const world_t *world, void *bytes, size_t count)
 {
-    const double until = progress_clock() + PATIENCE_S;
+    const double until = clock_seconds() + PATIENCE_S;
     hello_t g = {.count = (uint32_t)world->count, .rank = (uint32_t)world->rank};
     memcpy(g.words, words, sizeof words);
     for (;;) {
@@ -128,7 +128,7 @@ static void fetch(const world_t *world, void *bytes, size_t count)
             close(s);
         if (good)
             return;
-        if (progress_clock() > until)
+        if (clock_seconds() > until)
             fatal("rank %d of %d: rank 0 does not answer at %s, port %d (MASTER_ADDR, MASTER_PORT)",
                   world->rank, world->count, world->address, world->port);
         nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);

@@ -5,27 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "model/base/bytes.h"
 #include "model/base/check.h"
+#include "model/base/clock.h"
 
 #define TERMINAL_SECONDS 0.1 /* between two lines on a terminal */
 #define TERMINAL_COLUMNS 80  /* of one that does not say */
-
-double progress_clock(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 void progress_begin(progress_t *progress, int steps, double most_tokens_per_s)
 {
     *progress = (progress_t){
         .steps = steps, .terminal = isatty(STDOUT_FILENO) == 1, .most_tokens_per_s = most_tokens_per_s};
-    progress->shown_at = progress_clock();
+    progress->shown_at = clock_seconds();
 }
 
 double progress_left(const progress_t *progress, int step)
@@ -142,14 +135,14 @@ static void rewrite(progress_t *progress, const char *text)
 {
     printf("\r%s\033[K", text);
     fflush(stdout);
-    progress->shown_at = progress_clock();
+    progress->shown_at = clock_seconds();
     progress->open = text[0] != '\0';
     message_line_open(progress->open);
 }
 
 static bool is_due(const progress_t *progress)
 {
-    return progress_clock() - progress->shown_at >= TERMINAL_SECONDS;
+    return clock_seconds() - progress->shown_at >= TERMINAL_SECONDS;
 }
 
 void progress_step(progress_t *progress, step_done_t done)

@@ -19,9 +19,6 @@ typedef struct progress {
     double most_tokens_per_s; /* that the device could compute; 0: not known */
 } progress_t;
 
-/* Monotonic time in seconds. */
-double progress_clock(void);
-
 /* A step that is done: it took `seconds` for `tokens` tokens. */
 typedef struct step_done {
     int step;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "model/base/check.h"
+#include "model/base/clock.h"
 #include "model/base/ranges.h"
 #include "model/kernels/launches.h"
 #include "model/train/training.h"
@@ -174,7 +175,7 @@ static void finish_step(trainer_t *t, int step)
     if (step < 1 || pending->step != step)
         return;
     CUDA(cudaEventSynchronize(pending->done));
-    double now = progress_clock(), seconds = now - t->last;
+    double now = clock_seconds(), seconds = now - t->last;
     t->last = now;
     float loss = pending->results[RESULT_LOSS];
     progress_step(&t->progress,
@@ -204,7 +205,7 @@ static void evaluate_between(trainer_t *t)
            result.tokens, unit_of(t));
     fflush(stdout);
     draw(t);
-    t->last = progress_clock();
+    t->last = clock_seconds();
 }
 
 /* The state after the last step, unless it is on the disk already; its time counts for no step. */
@@ -215,11 +216,11 @@ static void save(trainer_t *t)
     finish_step(t, t->steps_done);
     if (t->options->checkpoint == NULL || t->place.step == t->saved || t->ranks.world.rank > 0)
         return;
-    double began = progress_clock();
+    double began = clock_seconds();
     if (!checkpoint_save(&t->checkpoint, &t->model, t->place, path, &fault))
         fatal("%s", fault.text);
     t->saved = t->place.step;
-    t->last = progress_clock();
+    t->last = clock_seconds();
     log_begin(&t->log, "checkpoint");
     log_count(&t->log, "step", t->place.step);
     log_text(&t->log, "path", path);
@@ -238,7 +239,7 @@ static void run_steps(trainer_t *t)
     if (t->ahead == NULL)
         fatal("%s", fault.text);
     progress_begin(&t->progress, o->steps, t->most_tokens_per_s);
-    t->began = t->last = progress_clock();
+    t->began = t->last = clock_seconds();
     t->first_step = t->steps_done + 1;
     for (int step = t->first_step; step <= o->steps && !t->ending; step++) {
         issue_step(t, step);

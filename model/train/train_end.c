@@ -8,6 +8,7 @@
 
 #include "model/base/bytes.h"
 #include "model/base/check.h"
+#include "model/base/clock.h"
 #include "model/train/sample.h"
 
 evaluation_t evaluate_and_log(trainer_t *t, size_t most)
@@ -82,7 +83,7 @@ void log_memory(json_log_t *log, const char *key, const size_t bytes[MEMORY_COUN
 
 void finish(trainer_t *t)
 {
-    double seconds = progress_clock() - t->began;
+    double seconds = clock_seconds() - t->began;
     bool hurry = t->ending == SIGTERM; /* whoever sends it does not wait for long */
     evaluation_t held_out = {NAN, 0};
     if (!hurry) {
