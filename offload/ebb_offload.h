@@ -40,7 +40,8 @@ void ebb_offload_stop(ebb_t *ebb);
  *
  * Memory comes from the NUMA node of the calling thread's current device (machine.h) and is not inherited by forked
  * children. Each device has an arena of its own, for its node and because a registration ends with the context that
- * made it: a block is given back to the device of which it was taken. The budget is one for all.
+ * made it: a block is given back to the device of which it was taken. The budget is one for all, and if it is a share of the machine's
+ * memory, one for all processes on it (internal.h).
  *
  * The driver is called to pin and unpin; never after the process began to exit.
  *
@@ -56,7 +57,7 @@ typedef struct ebb_pinned_usage {
     size_t cached_bytes;     /* in cached blocks */
     size_t registered_bytes; /* in all extents: what the machine has less because of us */
     size_t peak_bytes;       /* the most that was ever registered */
-    size_t budget_bytes;     /* EBB_HOST_BUDGET, or half of what the machine or control group has */
+    size_t budget_bytes;     /* EBB_HOST_BUDGET, or half of what the machine or control group has; this process's part of a share */
     size_t own_bytes;        /* of allocated_bytes, this device's */
     size_t others_bytes;     /* of registered_bytes, other devices' */
 } ebb_pinned_usage_t;

@@ -46,6 +46,38 @@ ebb_status_t ebb_extent_delete(const ebb_pinning_t *pinning, const ebb_extent_t 
 /* How many of `bytes` from `host` on are in one piece, whatever it belongs to. */
 size_t ebb_pin_piece(const ebb_pinning_t *pinning, const void *host, size_t bytes);
 
+/* ---- the processes on this machine that pin memory by ebb (node.c) ---- */
+
+/* The ranks of a job, and what else runs under ebb. Where the budget is a share of the machine's memory they pin no more than it together,
+ * each no more than an equal part of it; a budget in bytes is a process's own, and what it pins is missing to the others. They meet in shared memory, one file for each user, where a process has a slot that says what it has pinned. A slot is taken by a lock on its byte
+ * of the file (fcntl(2), not inherited by children), which ends with the process, however that ends; so nothing has to be cleaned up.
+ * What has a memory limit of its own, by a control group, shares only with those under the same one.
+ *
+ * The file stays, with 4 KiB, until the machine is started anew. Containers that have a /dev/shm of their own do not meet. The pages of
+ * `ebb top` would not do: a process may have none (EBB_LIVE=0), and leaves it behind when it is killed. */
+#define EBB_NODE_NAME "/ebb-host-1-%u" /* with the user's number */
+enum { EBB_NODE_SLOTS = 255 };
+typedef struct ebb_node {
+    char name[32];              /* of the shared memory (shm_open(3)); tests have one of their own */
+    struct ebb_node_page *page; /* NULL: alone */
+    int file;
+    unsigned slot;
+    uint64_t cgroup; /* ebb_limits_t */
+} ebb_node_t;
+
+/* The others of the same control group. */
+typedef struct ebb_others {
+    unsigned count;
+    size_t pinned_bytes;
+} ebb_others_t;
+
+/* Takes a slot. It stays alone if none is to be had. */
+void ebb_node_join(ebb_node_t *node, uint64_t cgroup);
+/* What this process has pinned, for the others. */
+void ebb_node_tell(const ebb_node_t *node, size_t pinned_bytes);
+/* A system call for each slot that was ever taken; none if it is alone. */
+ebb_others_t ebb_node_others(const ebb_node_t *node);
+
 /* ---- between pinned.c and pin_ahead.c; ebb_lock() held ---- */
 
 /* One thing to do without the lock. */
@@ -168,7 +200,9 @@ typedef struct ebb_pageable {
 
 /* pinned.c: budget and machine are one for all devices. */
 typedef struct ebb_pinned_total {
-    size_t host_bytes;
+    size_t host_bytes; /* what the machine or the control group has; 0: not looked at yet */
+    ebb_node_t node;
+    ebb_others_t others; /* when they were last looked at */
     size_t allocated, cached, registered, peak;
     bool said_budget, said_other;
 } ebb_pinned_total_t;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "alloc/base/driver.h"
@@ -226,6 +227,7 @@ static void consider_group(ebb_limits_t *l, const char *folder, const char *limi
 {
     char path[4352];
     uint64_t bytes, used = 0;
+    struct stat group;
     snprintf(path, sizeof path, "%s/%s", folder, limit);
     if (!read_number(path, "", 10, &bytes) || bytes >= l->cgroup_bytes || bytes >= l->machine_bytes)
         return;
@@ -233,6 +235,7 @@ static void consider_group(ebb_limits_t *l, const char *folder, const char *limi
     read_number(path, "", 10, &used);
     l->cgroup_bytes = bytes;
     l->cgroup_used_bytes = used;
+    l->cgroup = stat(folder, &group) ? 0 : group.st_ino;
 }
 
 /* All groups from `group` ("/a/b") up. In a container the path may be the host's: then only the root is

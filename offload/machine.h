@@ -5,6 +5,7 @@
 #include <cuda.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* ---- its topology ---- */
 
@@ -54,6 +55,7 @@ typedef struct ebb_limits {
     size_t available_bytes; /* what the kernel could give now */
     size_t cgroup_bytes;    /* the smallest limit of the control groups above this process; SIZE_MAX: none */
     size_t cgroup_used_bytes; /* in the group that has it */
+    uint64_t cgroup;          /* that group: the inode of its folder; 0: none */
     size_t
         memlock_bytes; /* RLIMIT_MEMLOCK; SIZE_MAX: none, or this process need not obey it (CAP_IPC_LOCK) */
 } ebb_limits_t;

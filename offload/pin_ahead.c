@@ -2,9 +2,11 @@
  * something is first expected. A call of the program that wants a block which is not there gives up what it has prepared, does it, and
  * begins again. Both take the lock only to say what they are about to do and what they have got. */
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "alloc/base/driver.h"
 #include "alloc/base/options.h"
@@ -109,6 +111,8 @@ bool ebb_offload_open(ebb_t *ebb)
     if (!ebb->offload)
         return false;
     ebb->offload->pinning = EBB_PINNING;
+    snprintf(ebb->offload->pinned.node.name, sizeof ebb->offload->pinned.node.name, EBB_NODE_NAME,
+             (unsigned)getuid());
     ebb->offload->pins.thread =
         (ebb_thread_t){.name = "ebb-pins", .work = pin_what_is_expected, .argument = ebb};
     return true;

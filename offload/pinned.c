@@ -42,25 +42,36 @@ static bool is_exiting(const ebb_t *ebb)
     return atomic_load(&ebb->offload->exiting);
 }
 
-static size_t host_bytes(ebb_pinned_total_t *all)
+/* Of the option: all of the machine's that may be pinned. Asking for more than there is would end with the kernel killing processes, not with
+ * an error. */
+static size_t whole_budget(const ebb_pinned_total_t *all)
 {
-    if (!all->host_bytes) {
-        ebb_limits_t l = ebb_limits_read();
-        all->host_bytes = l.cgroup_bytes < l.machine_bytes ? l.cgroup_bytes : l.machine_bytes;
-    }
-    return all->host_bytes;
+    const int64_t option = ebb_options.host_budget;
+    if (!option)
+        return all->host_bytes / 2;
+    if (option < 0)
+        return (size_t)((double)all->host_bytes * (double)-option / 100.0);
+    return (uint64_t)option < all->host_bytes ? (size_t)option : all->host_bytes;
 }
 
-/* Asking for more than there is would end with the kernel killing processes, not with an error. */
+/* A share of the machine is shared with the others on it. What is pinned stays so, but no more is than an equal part, and than they have left:
+ * one that comes late may find less. */
 static size_t budget(ebb_t *ebb)
 {
-    size_t whole = host_bytes(&ebb->offload->pinned);
-    int64_t option = ebb_options.host_budget;
-    if (!option)
-        return whole / 2;
-    if (option < 0)
-        return (size_t)((double)whole * (double)-option / 100.0);
-    return (uint64_t)option < whole ? (size_t)option : whole;
+    ebb_pinned_total_t *all = &ebb->offload->pinned;
+    if (!all->host_bytes) {
+        const ebb_limits_t l = ebb_limits_read();
+        all->host_bytes = l.cgroup_bytes < l.machine_bytes ? l.cgroup_bytes : l.machine_bytes;
+        ebb_node_join(&all->node, l.cgroup);
+        all->others = ebb_node_others(&all->node);
+    }
+    const size_t whole = whole_budget(all);
+    if (ebb_options.host_budget > 0)
+        return whole;
+    const size_t part = whole / (all->others.count + 1),
+                 left = whole > all->others.pinned_bytes ? whole - all->others.pinned_bytes : 0,
+                 most = part < left ? part : left;
+    return most > all->registered ? most : all->registered;
 }
 
 /* ---- extents ---- */
@@ -91,6 +102,7 @@ static void count(ebb_device_t *dev, size_t bytes)
     ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
     pinned->registered += bytes;
     all->registered += bytes;
+    ebb_node_tell(&all->node, all->registered);
 }
 
 static void uncount(ebb_device_t *dev, size_t bytes)
@@ -99,6 +111,7 @@ static void uncount(ebb_device_t *dev, size_t bytes)
     ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
     pinned->registered -= bytes;
     all->registered -= bytes;
+    ebb_node_tell(&all->node, all->registered);
 }
 
 /* What has been made and counted is this device's. False: it could not be noted, and is gone. */
@@ -414,8 +427,8 @@ static void explain(ebb_device_t *dev, size_t bytes)
     if (pinned->refusal == -1) {
         ebb_log(EBB_WARN,
                 "pinned host memory: %zu bytes more would exceed the %zu MiB that EBB_HOST_BUDGET and the "
-                "machine allow",
-                bytes, budget(dev->ebb) / mib);
+                "machine allow%s",
+                bytes, budget(dev->ebb) / mib, all->others.count ? ", shared with other processes" : "");
         return;
     }
     char reason[256];
@@ -429,7 +442,8 @@ static void *new_block(ebb_device_t *dev, size_t bytes)
 {
     ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
     ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
-    size_t limit = budget(dev->ebb);
+    all->others = ebb_node_others(&all->node);
+    const size_t limit = budget(dev->ebb);
     if (all->registered + bytes > limit)
         ebb_pin_ahead_collect(dev->ebb); /* it becomes a cached block */
     if (all->registered + bytes > limit)
@@ -646,6 +660,7 @@ bool ebb_pinned_begin_wanted(ebb_device_t *dev, size_t rounded, ebb_pin_job_t *j
 {
     ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
     ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
+    all->others = ebb_node_others(&all->node);
     if (is_exiting(dev->ebb) || rounded > budget(dev->ebb))
         return false;
     if (!fits_budget(dev, rounded))
@@ -661,6 +676,7 @@ ebb_pinned_usage_t ebb_pinned_usage(ebb_device_t *dev)
 {
     ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
     ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
+    all->others = ebb_node_others(&all->node);
     return (ebb_pinned_usage_t){.allocated_bytes = all->allocated,
                                 .cached_bytes = all->cached,
                                 .registered_bytes = all->registered,

@@ -133,6 +133,27 @@ static void memory_of_the_librarys_own(void **state)
     under_ebb(&(ranked_t){"steps=20 layers=5", 2, 46, 6}, 5);
 }
 
+/* One rank's plan is another than the others'. */
+static void rank_that_holds_more(void **state)
+{
+    (void)state;
+    under_ebb(&(ranked_t){"more=10 steps=22", 2, 46, 8}, 0);
+}
+
+static void rank_without_room_ends_the_others(void **state)
+{
+    (void)state;
+    static program_run_t out;
+    char command[1024];
+    snprintf(command, sizeof command,
+             "SOFTGPU_DEVICES=2 SOFTGPU_MEMORY=46MiB LD_PRELOAD=%s EBB_HOST_BUDGET=32MiB EBB_PAGEABLE=0 "
+             "%s ranks=2 steps=22 more=64",
+             getenv("TEST_LIBEBB"), getenv("TEST_RANKS"));
+    program_run(command, &out);
+    assert_int_equal(WEXITSTATUS(out.status), 3);
+    assert_non_null(strstr(out.log, "out of memory"));
+}
+
 /* It fails as it does without ebb, with an error and in time. */
 static void rank_that_dies_ends_the_others(void **state)
 {
@@ -194,6 +215,8 @@ int main(void)
         cmocka_unit_test(activations_that_go_round),
         cmocka_unit_test(operands_that_no_argument_names),
         cmocka_unit_test(memory_of_the_librarys_own),
+        cmocka_unit_test(rank_that_holds_more),
+        cmocka_unit_test(rank_without_room_ends_the_others),
         cmocka_unit_test(rank_that_dies_ends_the_others),
         cmocka_unit_test(library_whose_names_are_its_own),
         cmocka_unit_test(trainer_on_two_gpus),

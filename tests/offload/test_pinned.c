@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -117,16 +119,29 @@ static CUresult watched_unregister(void *p)
     return result;
 }
 
+static ebb_node_t *node(void)
+{
+    return &process.offload->pinned.node;
+}
+
 static int suite_setup(void **state)
 {
     CUcontext context;
     driver_setup(state);
     OK(ebb_driver.cuCtxGetCurrent(&context));
     assert_ptr_equal(ebb_device_open(&process, context, 0), dev);
+    snprintf(node()->name, sizeof node()->name, "/ebb-test-%d", (int)getpid());
     main_thread = pthread_self();
     real = ebb_driver;
     ebb_driver.cuMemHostRegister_v2 = watched_register;
     ebb_driver.cuMemHostUnregister = watched_unregister;
+    return 0;
+}
+
+static int suite_teardown(void **state)
+{
+    (void)state;
+    shm_unlink(node()->name);
     return 0;
 }
 
@@ -354,6 +369,76 @@ static void budget_of_nothing_said_is_half_of_the_memory(void **state)
     ebb_options.host_budget = INT64_MAX; /* more than there is */
     assert_in_range(ebb_pinned_usage(dev).budget_bytes, 2 * half, 2 * half + 1);
     assert_true(half > MIB && half <= (size_t)sysconf(_SC_PHYS_PAGES) * PAGE / 2);
+}
+
+/* ---- other processes ---- */
+
+typedef struct other {
+    pid_t process;
+    ebb_others_t sees; /* when it began */
+} other_t;
+
+/* A process that has pinned so much and does nothing more. */
+static other_t start_other(uint64_t cgroup, size_t pinned_bytes)
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    other_t o = {.process = fork()};
+    if (!o.process) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        ebb_node_t own = {0};
+        memcpy(own.name, node()->name, sizeof own.name);
+        ebb_node_join(&own, cgroup);
+        ebb_node_tell(&own, pinned_bytes);
+        o.sees = ebb_node_others(&own);
+        _exit(write(ends[1], &o.sees, sizeof o.sees) == sizeof o.sees ? pause() : 1);
+    }
+    close(ends[1]);
+    assert_int_equal(read(ends[0], &o.sees, sizeof o.sees), sizeof o.sees);
+    close(ends[0]);
+    return o;
+}
+
+static void kill_other(other_t o)
+{
+    kill(o.process, SIGKILL);
+    assert_int_equal(waitpid(o.process, NULL, 0), o.process);
+}
+
+static size_t budget_now(void)
+{
+    return ebb_pinned_usage(dev).budget_bytes;
+}
+
+static void share_of_the_machine_is_shared_by_the_processes_on_it(void **state)
+{
+    (void)state;
+    ebb_options.host_budget = 0;
+    const size_t whole = budget_now();
+    const uint64_t group = node()->cgroup;
+    other_t a = start_other(group, 0), b = start_other(group, whole - 4 * MIB);
+    assert_int_equal(budget_now(), 4 * MIB); /* what they have left, which is less than a third */
+    void *p = ebb_pinned_alloc(dev, 3 * MIB);
+    assert_non_null(p);
+    assert_null(ebb_pinned_alloc(dev, 2 * MIB));
+    kill_other(b);
+    assert_int_equal(budget_now(), whole / 2);
+    b = start_other(group + 1, whole); /* under another limit */
+    assert_int_equal(budget_now(), whole / 2);
+    kill_other(a);
+    assert_int_equal(budget_now(), whole);
+    a = start_other(group, whole); /* what is pinned stays, and may be used again */
+    assert_int_equal(a.sees.count, 1);
+    assert_int_equal(a.sees.pinned_bytes, ebb_pinned_usage(dev).registered_bytes);
+    assert_int_equal(budget_now(), 3 * MIB);
+    ebb_pinned_free(dev, p, 3 * MIB);
+    assert_ptr_equal(ebb_pinned_alloc(dev, 3 * MIB), p);
+    assert_null(ebb_pinned_alloc(dev, MIB));
+    ebb_pinned_free(dev, p, 3 * MIB);
+    ebb_options.host_budget = (int64_t)(8 * MIB); /* bytes are the process's */
+    assert_int_equal(budget_now(), 8 * MIB);
+    kill_other(a);
+    kill_other(b);
 }
 
 /* Least recently used sizes go first. */
@@ -965,6 +1050,7 @@ int main(int argc, char **argv)
         TEST(small_blocks_share_pages),
         TEST(budget_is_respected),
         TEST(budget_of_nothing_said_is_half_of_the_memory),
+        TEST(share_of_the_machine_is_shared_by_the_processes_on_it),
         TEST(cached_size_in_use_outlives_a_forgotten_one),
         TEST(trim_returns_memory),
         TEST(overrun_of_a_block_faults),
@@ -991,5 +1077,5 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(failing_unregistration_keeps_memory_mapped, each_setup,
                                         forgiving_teardown),
     };
-    return cmocka_run_group_tests_name("pinned", tests, suite_setup, NULL);
+    return cmocka_run_group_tests_name("pinned", tests, suite_setup, suite_teardown);
 }

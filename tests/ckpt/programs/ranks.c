@@ -1,6 +1,6 @@
 /* ranks.c: a training loop of several ranks, a process each, which knows nothing of ebb.
  *
- *   ranks [ranks=N] [layers=N] [steps=N] [mib=N] [shard=1] [ring=1] [pieces=N] [slow=RANK] [die=STEP]
+ *   ranks [ranks=N] [layers=N] [steps=N] [mib=N] [shard=1] [ring=1] [pieces=N] [more=MIB] [slow=RANK] [die=STEP]
  *
  * Each rank has its own batch and the same weights. Forward and backward on one stream; gradients are averaged over all ranks on another one, as
  * soon as they are there; then the weights change.
@@ -9,6 +9,7 @@
  *             are summed where they are kept
  * ring=1      in the middle of the forward pass activations go round: each rank sends its own and goes on with its neighbour's
  * pieces=N    what is averaged, and what goes round, does so in N pieces of one group: too many for one kernel's arguments
+ * more=MIB    the last rank has so much more, which it fills and reads in each step
  * slow=RANK   this one comes late to every fourth step
  * die=STEP    the last rank ends in this step, by a signal
  *
@@ -40,14 +41,14 @@ enum { LAYERS_MAX = 32, RANKS_MAX = 8 };
     } while (0)
 
 typedef struct ranks {
-    int ranks, rank, layers, steps, shard, ring, pieces, slow, die;
+    int ranks, rank, layers, steps, shard, ring, pieces, more, slow, die;
     size_t n, m; /* floats of an activation, of a layer's weights */
     ncclComm_t comm;
     cudaStream_t compute, aside;
     cudaEvent_t ready, done;
     float *w[LAYERS_MAX]; /* all of a layer's, or this rank's part */
     float *x[LAYERS_MAX + 1], *dw[LAYERS_MAX];
-    float *sums;
+    float *sums, *extra; /* `extra`: NULL on all ranks but the last */
     unsigned *counter;
 } ranks_t;
 
@@ -99,6 +100,10 @@ static void set_up(ranks_t *r, const meeting_t *meeting)
     void *p;
     CHECK(cudaMalloc(&p, (r->n / 16384 + 1) * sizeof(float)));
     r->sums = p;
+    if (r->more && r->rank == r->ranks - 1) {
+        CHECK(cudaMalloc(&p, (size_t)r->more << 20));
+        r->extra = p;
+    }
     CHECK(cudaMalloc(&p, sizeof *r->counter));
     r->counter = p;
     CHECK(cudaMemset(r->counter, 0, sizeof *r->counter));
@@ -162,6 +167,8 @@ static void run_step(ranks_t *r, int step)
         usleep(30000);
     if (step == r->die && r->rank == r->ranks - 1)
         raise(SIGKILL);
+    if (r->extra)
+        CHECK(loop_fill(r->extra, (unsigned)step, (size_t)r->more << 18, r->compute));
     r->x[0] = new_floats(r, r->n);
     CHECK(loop_fill(r->x[0], (unsigned)(step * 7919 + r->rank), r->n, r->compute));
     for (int i = 0; i < r->layers; i++) {
@@ -185,6 +192,8 @@ static void run_step(ranks_t *r, int step)
         reduce(r, i);
     }
     CHECK(loop_probe(r->sums, dout, r->n, r->compute));
+    if (r->extra)
+        CHECK(loop_probe(r->sums, r->extra, r->n, r->compute));
     free_floats(r, &dout);
     free_floats(r, &r->x[0]);
     order(r->compute, r->aside, r->done);
@@ -227,6 +236,7 @@ int main(int argc, char **argv)
     r.shard = trainer_option(argc, argv, "shard", 0);
     r.ring = trainer_option(argc, argv, "ring", 0);
     r.pieces = trainer_option(argc, argv, "pieces", 1);
+    r.more = trainer_option(argc, argv, "more", 0);
     r.slow = trainer_option(argc, argv, "slow", -1);
     r.die = trainer_option(argc, argv, "die", -1);
     r.m = EBB_CHUNK_KIB * 256;
