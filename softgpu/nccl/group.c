@@ -167,7 +167,7 @@ static ncclResult_t launch_everything(void)
 typedef struct init_thread {
     const nccl_init_t *init;
     pthread_t thread;
-    ncclResult_t result;
+    ncclResult_t result; /* the thread's */
     char why[256];
     bool runs;
 } init_thread_t;
@@ -189,7 +189,8 @@ static ncclResult_t init_all(void)
     for (size_t i = 0; i < group.inits; i++) {
         m[i].init = &group.init[i];
         m[i].runs = !pthread_create(&m[i].thread, NULL, deliver, &m[i]);
-        m[i].result = m[i].runs ? ncclSuccess : nccl_fail(ncclSystemError, "no thread");
+        if (!m[i].runs)
+            m[i].result = nccl_fail(ncclSystemError, "no thread");
     }
     for (size_t i = 0; i < group.inits; i++) {
         if (m[i].runs)
