@@ -35,6 +35,7 @@ static void free_arena(sg_ptx_arena_t *arena)
 {
     for (sg_ptx_chunk_t *chunk = arena->chunks, *next; chunk != NULL; chunk = next) {
         next = chunk->next;
+        ASAN_UNPOISON_MEMORY_REGION(chunk->bytes, chunk->room); /* free() need not be AddressSanitizer's */
         free(chunk);
     }
 }

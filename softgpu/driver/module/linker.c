@@ -4,6 +4,7 @@
  * define one name are refused, also where it is local to each. */
 #include "softgpu/driver/module/module.h"
 
+#include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +85,8 @@ SG_EXPORT CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void
 {
     (void)type, (void)count, (void)options, (void)values;
     SG_TRY(enter(state, true));
-    char *image = data && bytes >= 16 ? calloc(1, bytes + 1) : NULL; /* PTX may come without a zero */
+    /* PTX may come without a zero, and whoever asks what else it is reads a header. */
+    char *image = data && bytes >= 16 ? calloc(1, bytes + sizeof(Elf64_Ehdr)) : NULL;
     if (!image)
         return CUDA_ERROR_INVALID_VALUE;
     memcpy(image, data, bytes);

@@ -248,7 +248,8 @@ static uint64_t of_integers(const instance_t *i, sg_ptx_opcode_t opcode, sg_ptx_
     const bool is_signed = sg_ptx_type_class(type) == 'S', max = opcode == SG_PTX_OP_MAX;
     const unsigned __int128 ux = cut(a, bits), uy = cut(b, bits);
     const __int128 product = is_signed ? x * y : (__int128)(ux * uy),
-                   low24 = is_signed ? (__int128)(((int64_t)x << 40 >> 40) * ((int64_t)y << 40 >> 40))
+                   low24 = is_signed ? (__int128)(((int64_t)((uint64_t)x << 40) >> 40) *
+                                                  ((int64_t)((uint64_t)y << 40) >> 40))
                                      : (__int128)((ux & 0xffffff) * (uy & 0xffffff));
     const uint8_t width = has(i, SG_PTX_KIND_WIDTH);
     const bool less = is_signed ? x < y : ux < uy;

@@ -96,7 +96,8 @@ static uint32_t fns(uint32_t mask, uint32_t base, int32_t offset)
 {
     if (offset == 0)
         return mask >> base & 1 ? base : UINT32_MAX;
-    int32_t pos = (int32_t)base, count = offset > 0 ? offset : -offset;
+    int32_t pos = (int32_t)base;
+    int64_t count = offset > 0 ? offset : -(int64_t)offset;
     for (; pos >= 0 && pos<32; pos += offset> 0 ? 1 : -1)
         if (mask >> pos & 1 && --count == 0)
             return (uint32_t)pos;

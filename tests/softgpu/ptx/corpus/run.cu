@@ -42,7 +42,8 @@ DEVICE long use(struct pair p, int which)
 
 DEVICE int sorted(unsigned seed, int n)
 {
-    int v[24], sum = 0;
+    int v[24];
+    unsigned sum = 0; /* runs over */
     for (int i = 0; i < n; i++)
         v[i] = (int)(scramble(seed + (unsigned)i) % 1000);
     for (int i = 1; i < n; i++) {
@@ -52,8 +53,8 @@ DEVICE int sorted(unsigned seed, int n)
         v[k] = x;
     }
     for (int i = 0; i < n; i++)
-        sum = sum * 3 + v[i];
-    return sum;
+        sum = sum * 3 + (unsigned)v[i];
+    return (int)sum;
 }
 
 DEVICE int collatz(unsigned n)
