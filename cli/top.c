@@ -108,6 +108,29 @@ static void find_program(pid_t process, char *out, size_t room)
     snprintf(out, room, "%s", n ? line + from : "?");
 }
 
+/* Of whoever started it together with others: "rank 3 of 8: ", or "". */
+static void find_rank(pid_t process, char *out, size_t room)
+{
+    enum { MOST = 4096 };
+    char path[64], *variable[MOST + 1], *text = malloc(1 << 20);
+    size_t count = 0;
+    snprintf(path, sizeof path, "/proc/%d/environ", (int)process);
+    FILE *f = text ? fopen(path, "r") : NULL;
+    const size_t n = f ? fread(text, 1, (1 << 20) - 1, f) : 0;
+    if (f)
+        fclose(f);
+    if (n)
+        text[n] = 0;
+    for (size_t at = 0; at < n && count < MOST; at += strlen(text + at) + 1)
+        variable[count++] = text + at;
+    variable[count] = NULL;
+    const ebb_process_rank_t rank = ebb_process_rank(variable);
+    free(text);
+    *out = 0;
+    if (rank.count > 1)
+        snprintf(out, room, "rank %d of %d: ", rank.number, rank.count);
+}
+
 static void print_json(const ebb_statistics_t *s, const ebb_device_list_t *devices)
 {
     const char *between = "{";
@@ -252,10 +275,12 @@ static void print_line(pid_t process, const look_t *now, const ebb_live_t *page)
 {
     const ebb_statistics_t *s = &now->statistics;
     const unsigned columns = ebb_cli_columns();
-    char program[1024];
-    find_program(process, program, columns < sizeof program + 45 ? columns - 45 : sizeof program);
-    printf("%8d %9.1f of %9.1f %10.2f  %s\n", (int)process, ebb_cli_mib(s->mapped_bytes),
-           ebb_cli_mib(s->budget_bytes), step_ms(now, now, page), program);
+    char rank[48], program[1024];
+    find_rank(process, rank, sizeof rank);
+    const size_t before = 45 + strlen(rank), room = columns > before + 10 ? columns - before : 10;
+    find_program(process, program, room < sizeof program ? room : sizeof program);
+    printf("%8d %9.1f of %9.1f %10.2f  %s%s\n", (int)process, ebb_cli_mib(s->mapped_bytes),
+           ebb_cli_mib(s->budget_bytes), step_ms(now, now, page), rank, program);
 }
 
 static int list(void)

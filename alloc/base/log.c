@@ -10,7 +10,9 @@ void ebb_log(ebb_log_level_t level, const char *format, ...)
     if (level > ebb_options.log_level)
         return;
     char line[1024];
-    int n = snprintf(line, sizeof line, "ebb: ");
+    const ebb_process_rank_t rank = ebb_options.rank;
+    int n = rank.count > 1 ? snprintf(line, sizeof line, "ebb (rank %d of %d): ", rank.number, rank.count)
+                           : snprintf(line, sizeof line, "ebb: ");
     va_list args;
     va_start(args, format);
     int m = vsnprintf(line + n, sizeof line - (size_t)n - 1, format, args);

@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -314,9 +315,40 @@ static bool read_variable(const char *variable)
     return false;
 }
 
+/* ---- the rank ---- */
+
+/* The number behind NAME=; -1: there is none. */
+static int number_in(char *const *environment, const char *name)
+{
+    const size_t length = strlen(name);
+    char *end;
+    for (; environment && *environment; environment++)
+        if (!strncmp(*environment, name, length) && (*environment)[length] == '=') {
+            const long value = strtol(*environment + length + 1, &end, 10);
+            return end == *environment + length + 1 || *end || value < 0 || value > INT_MAX ? -1 : (int)value;
+        }
+    return -1;
+}
+
+ebb_process_rank_t ebb_process_rank(char *const *environment)
+{
+    static const char *const names[][2] = {{"WORLD_SIZE", "RANK"},
+                                           {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+                                           {"PMI_SIZE", "PMI_RANK"},
+                                           {"SLURM_NTASKS", "SLURM_PROCID"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const ebb_process_rank_t rank = {number_in(environment, names[i][1]),
+                                         number_in(environment, names[i][0])};
+        if (rank.number >= 0 && rank.number < rank.count)
+            return rank;
+    }
+    return (ebb_process_rank_t){0, 1};
+}
+
 bool ebb_options_read(char *const *environment)
 {
     bool good = true;
+    ebb_options.rank = ebb_process_rank(environment);
     for (size_t i = 0; i < OPTION_COUNT; i++)
         set_option(&options[i], options[i].fallback);
     for (; environment && *environment; environment++)

@@ -138,7 +138,13 @@ typedef struct ebb_link_rates {
     int64_t out, in;
 } ebb_link_rates_t;
 
+/* Of several processes that work together. */
+typedef struct ebb_process_rank {
+    int number, count; /* count 1: alone */
+} ebb_process_rank_t;
+
 typedef struct ebb_options {
+    ebb_process_rank_t rank;
     ebb_size_t budget;
     int64_t reserve, prealloc, min_buffer, host_budget, huge_pages, pageable, clean;
     int64_t offload, recompute, offload_min_gap, recompute_max_cost, plan_wait, stale_words, verify, guard,
@@ -152,9 +158,12 @@ typedef struct ebb_options {
 
 extern ebb_options_t ebb_options;
 
-/* Reads the environment into ebb_options. Bad values and unknown EBB_ names are warnings with the nearest
+/* Reads the environment into ebb_options, the rank included. Bad values and unknown EBB_ names are warnings with the nearest
  * valid name; true if there were none. Called once, before anything else. */
 bool ebb_options_read(char *const *environment);
+
+/* By the variables that torchrun, Open MPI, MPICH and Slurm set, in an environment (environ(7)). */
+ebb_process_rank_t ebb_process_rank(char *const *environment);
 
 /* One assignment, "EBB_BUDGET=24GiB", into ebb_options. False: `why` says in one line what is wrong with it, and what was meant. What
  * does not begin with EBB_ is none of ebb's, and good. */

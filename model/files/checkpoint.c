@@ -45,54 +45,60 @@ static void copy(const staging_t *s, void *to, const void *from, size_t bytes, e
     CUDA(cudaStreamSynchronize(stream));
 }
 
-static void download(staging_t *s, const tensor_t *tensor, float *values)
-{
-    if (tensor->dtype == DTYPE_FP32) {
-        copy(s, values, tensor->data, tensor->bytes, cudaMemcpyDeviceToHost);
-        return;
-    }
-    copy(s, s->narrow, tensor->data, tensor->bytes, cudaMemcpyDeviceToHost);
-    for (size_t i = 0; i < tensor->bytes / sizeof *s->narrow; i++)
-        values[i] = float_of_bf16(s->narrow[i]);
-}
-
-static void upload(staging_t *s, const tensor_t *tensor, const float *values)
-{
-    if (tensor->dtype == DTYPE_FP32) {
-        copy(s, tensor->data, values, tensor->bytes, cudaMemcpyHostToDevice);
-        return;
-    }
-    for (size_t i = 0; i < tensor->bytes / sizeof *s->narrow; i++)
-        s->narrow[i] = bf16_of_float(values[i]);
-    copy(s, tensor->data, s->narrow, tensor->bytes, cudaMemcpyHostToDevice);
-}
-
 static group_t *group_of(const staging_t *s, int group)
 {
     return &s->model->parameters.groups[group];
 }
 
 /* A weights_fetch_fn: what the passes compute with. */
-static void fetch_group(void *context, int group, float *values)
+static void fetch_group(void *context, int index, float *values)
 {
     staging_t *s = context;
-    download(s, &group_of(s, group)->value, values);
+    const size_t count = group_of(s, index)->count;
+    const tensor_t *value = parameters_use(&s->model->parameters, index);
+    if (value->dtype == DTYPE_FP32) {
+        copy(s, values, value->data, count * sizeof *values, cudaMemcpyDeviceToHost);
+    } else {
+        copy(s, s->narrow, value->data, count * sizeof *s->narrow, cudaMemcpyDeviceToHost);
+        for (size_t i = 0; i < count; i++)
+            values[i] = float_of_bf16(s->narrow[i]);
+    }
+    parameters_done(&s->model->parameters, index);
 }
 
-/* A weights_take_fn. */
-static void take_group(void *context, int group, const float *values)
+/* A weights_take_fn: what this rank keeps of them. */
+static void take_group(void *context, int index, const float *values)
 {
     staging_t *s = context;
-    upload(s, &group_of(s, group)->value, values);
+    const group_t *group = group_of(s, index);
+    const bool all = group->own_value.data == NULL;
+    const tensor_t *to = all ? parameters_use(&s->model->parameters, index) : &group->own_value;
+    const float *from = values + (all || group->kept == 0 ? 0 : group->start);
+    const size_t count = all ? group->count : group->kept;
+    if (to->dtype == DTYPE_FP32) {
+        copy(s, to->data, from, count * sizeof *from, cudaMemcpyHostToDevice);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        s->narrow[i] = bf16_of_float(from[i]);
+    copy(s, to->data, s->narrow, count * sizeof *s->narrow, cudaMemcpyHostToDevice);
+}
+
+/* All of the group's, of which it is given what this rank updates. */
+static void take_kept(const staging_t *s, const group_t *group, float *kept, const float *values)
+{
+    if (group->kept > 0)
+        copy(s, kept, values + group->start, group->kept * sizeof *values, cudaMemcpyHostToDevice);
 }
 
 /* The same with masters. */
-static void take_group_and_master(void *context, int group, const float *values)
+static void take_group_and_master(void *context, int index, const float *values)
 {
     staging_t *s = context;
-    take_group(context, group, values);
-    if (group_of(s, group)->master.data != NULL)
-        upload(s, &group_of(s, group)->master, values);
+    const group_t *group = group_of(s, index);
+    take_group(context, index, values);
+    if (group->master.data != NULL)
+        take_kept(s, group, group->master.data, values);
 }
 
 /* ---- fields of one number ---- */
@@ -110,6 +116,7 @@ typedef struct number {
 } number_t;
 
 #define NUMBERS_MOST 40
+#define MOST_SHARDS  99999 /* as many as names have digits for */
 
 typedef struct numbers {
     number_t list[NUMBERS_MOST];
@@ -153,6 +160,7 @@ static numbers_t numbers_of(const checkpoint_t *checkpoint, const transformer_t 
     add_place(&n, "step", &place->step);
     add_place(&n, "sequences", &place->sequences);
     add_place(&n, "micro_batches", &place->micro_batches);
+    add_place(&n, "shards", &place->shards);
     add_count(&n, RULE_EQUAL, "seed", o->seed);
     add_count(&n, RULE_EQUAL, "data", checkpoint->data);
     add_count(&n, RULE_TELL, "steps", (uint64_t)o->steps);
@@ -241,40 +249,71 @@ static void arrays_of(const group_t *group, array_field_t arrays[ARRAYS])
     arrays[2] = (array_field_t){"v", &group->v};
 }
 
-typedef bool (*array_fn)(state_file_t *state, staging_t *s, const char *name, const tensor_t *tensor,
-                         size_t count, fault_t *fault);
+/* One shard's file, while it is written or read. */
+typedef struct shard_file {
+    state_file_t state;
+    staging_t *staging; /* borrowed */
+    int number, count;  /* of how many */
+} shard_file_t;
 
-static bool put_array(state_file_t *state, staging_t *s, const char *name, const tensor_t *tensor,
-                      size_t count, fault_t *fault)
+typedef bool (*array_fn)(shard_file_t *file, const char *name, const group_t *group, const tensor_t *kept,
+                         fault_t *fault);
+
+/* What this rank keeps is its shard, or, if there is one alone, all. */
+static bool put_array(shard_file_t *file, const char *name, const group_t *group, const tensor_t *kept,
+                      fault_t *fault)
 {
-    download(s, tensor, s->values);
-    return state_put_floats(state, name, s->values, count, fault);
+    float *values = file->staging->values;
+    copy(file->staging, values, kept->data, group->kept * sizeof *values, cudaMemcpyDeviceToHost);
+    return state_put_floats(&file->state, name, values, group->kept, fault);
 }
 
-static bool get_array(state_file_t *state, staging_t *s, const char *name, const tensor_t *tensor,
-                      size_t count, fault_t *fault)
+/* Of the elements [first, first + count) of a group what this rank keeps, and where it begins. */
+static size_t common(const group_t *group, group_shard_t shard, size_t *begin)
 {
-    if (!state_get_floats(state, name, s->values, count, fault))
+    const size_t end = shard.first + shard.count, kept_end = group->start + group->kept;
+    *begin = shard.first > group->start ? shard.first : group->start;
+    const size_t last = end < kept_end ? end : kept_end;
+    return last > *begin ? last - *begin : 0;
+}
+
+static bool get_array(shard_file_t *file, const char *name, const group_t *group, const tensor_t *kept,
+                      fault_t *fault)
+{
+    float *values = file->staging->values;
+    const group_shard_t shard = parameters_shard(group->count, file->count, file->number);
+    size_t begin;
+    const size_t count = common(group, shard, &begin);
+    if (!state_get_floats(&file->state, name, values, shard.count, fault))
         return false;
-    upload(s, tensor, s->values);
+    if (count > 0)
+        copy(file->staging, (float *)kept->data + (begin - group->start), values + (begin - shard.first),
+             count * sizeof *values, cudaMemcpyHostToDevice);
     return true;
 }
 
 /* Each array of each group, in the order of the file. */
-static bool each_array(state_file_t *state, staging_t *s, array_fn act, fault_t *fault)
+static bool each_array(shard_file_t *file, array_fn act, fault_t *fault)
 {
-    for (int g = 0; g < s->model->parameters.group_count; g++) {
+    for (int g = 0; g < file->staging->model->parameters.group_count; g++) {
         array_field_t arrays[ARRAYS];
-        arrays_of(group_of(s, g), arrays);
+        const group_t *group = group_of(file->staging, g);
+        arrays_of(group, arrays);
         for (int i = 0; i < ARRAYS; i++) {
             char name[40];
             snprintf(name, sizeof name, "%s.%d", arrays[i].name, g);
-            if (arrays[i].tensor != NULL &&
-                !act(state, s, name, arrays[i].tensor, group_of(s, g)->count, fault))
+            if (arrays[i].tensor != NULL && !act(file, name, group, arrays[i].tensor, fault))
                 return false;
         }
     }
     return true;
+}
+
+/* Reading: which one it is. */
+static bool get_equal(shard_file_t *file, const char *name, uint64_t expected, fault_t *fault)
+{
+    const number_t number = {.name = name, .rule = RULE_EQUAL, .count = expected};
+    return get_number(&file->state, &number, fault);
 }
 
 static bool put_past(state_file_t *state, const checkpoint_t *checkpoint, const staging_t *s, fault_t *fault)
@@ -314,38 +353,76 @@ static bool save_state(const char *path, const checkpoint_t *checkpoint, staging
         return false;
     bool good = put_numbers(&state, &numbers, fault) &&
                 state_put_counts(&state, "tensors", hashes, (size_t)s->model->layout.tensor_count, fault) &&
-                put_past(&state, checkpoint, s, fault) && each_array(&state, s, put_array, fault) &&
-                state_finish(&state, fault);
+                put_past(&state, checkpoint, s, fault) && state_finish(&state, fault);
     state_close(&state);
     return good;
+}
+
+static bool save_shard(const char *folder, staging_t *s, place_t place, fault_t *fault)
+{
+    const parameters_t *parameters = &s->model->parameters;
+    shard_file_t file = {.staging = s, .number = parameters->ranks->world.rank, .count = (int)place.shards};
+    folder_path_t path;
+    if (!folder_shard(path, folder, file.number, file.count, fault) ||
+        !state_create(&file.state, path, fault))
+        return false;
+    bool good = state_put_count(&file.state, "step", place.step, fault) &&
+                state_put_count(&file.state, "shard", (uint64_t)file.number, fault) &&
+                state_put_count(&file.state, "shards", place.shards, fault) &&
+                each_array(&file, put_array, fault) && state_finish(&file.state, fault);
+    state_close(&file.state);
+    return good;
+}
+
+/* The other ranks' part in it. */
+static void lend_weights(transformer_t *model)
+{
+    for (int g = 0; g < model->parameters.group_count; g++) {
+        (void)parameters_use(&model->parameters, g);
+        parameters_done(&model->parameters, g);
+    }
 }
 
 static bool save_files(const char *folder, const checkpoint_t *checkpoint, staging_t *s, place_t place,
                        uint64_t *hashes, fault_t *fault)
 {
-    const transformer_t *model = s->model;
+    transformer_t *model = s->model;
     element_t element = model->dtype == DTYPE_FP32 ? ELEMENT_F32 : ELEMENT_BF16;
     folder_path_t file;
+    if (model->parameters.ranks->world.rank > 0) {
+        lend_weights(model);
+        return place.shards == 1 || save_shard(folder, s, place, fault);
+    }
     return folder_join(file, folder, FOLDER_MODEL, fault) &&
            weights_write(file, &model->layout, element, fetch_group, s, hashes, fault) &&
            folder_join(file, folder, FOLDER_CONFIG, fault) &&
            config_write(file, &model->shape, element, checkpoint->options->dropout, checkpoint->end, fault) &&
            folder_join(file, folder, FOLDER_STATE, fault) &&
-           save_state(file, checkpoint, s, place, hashes, fault);
+           save_state(file, checkpoint, s, place, hashes, fault) && save_shard(folder, s, place, fault);
 }
 
 bool checkpoint_save(const checkpoint_t *checkpoint, transformer_t *model, place_t place, folder_path_t path,
                      fault_t *fault)
 {
     const char *folder = checkpoint->options->checkpoint;
+    ranks_t *ranks = model->parameters.ranks;
+    const bool first = ranks->world.rank == 0;
     folder_path_t partial;
     staging_t staging;
     uint64_t *hashes = hashes_new(model);
     staging_open(&staging, model);
-    bool good = folder_begin(folder, place.step, partial, fault) &&
-                save_files(partial, checkpoint, &staging, place, hashes, fault) &&
-                folder_commit(folder, place.step, path, fault) &&
-                folder_prune(folder, checkpoint->options->keep, fault);
+    path[0] = '\0';
+    place.shards = model->parameters.zero > 0 ? (uint64_t)ranks->world.count : 1;
+    bool good = first ? folder_begin(folder, place.step, partial, fault)
+                      : folder_partial(folder, place.step, partial, fault);
+    if (good)
+        ranks_barrier(ranks);
+    good = good && save_files(partial, checkpoint, &staging, place, hashes, fault);
+    if (good)
+        ranks_barrier(ranks);
+    if (good && first)
+        good = folder_commit(folder, place.step, path, fault) &&
+               folder_prune(folder, checkpoint->options->keep, fault);
     staging_close(&staging);
     free(hashes);
     return good;
@@ -430,12 +507,42 @@ static bool load_state(const char *path, const char *weights, const checkpoint_t
     bool good = state_open(&state, path, fault) && get_numbers(&state, &numbers, fault) &&
                 weights_read("--resume", weights, &s->model->layout, take_group, s, hashes, fault) &&
                 check_tensors(&state, weights, &s->model->layout, hashes, fault) &&
-                get_past(&state, checkpoint, s, fault) && each_array(&state, s, get_array, fault) &&
-                state_end(&state, fault);
+                get_past(&state, checkpoint, s, fault) && state_end(&state, fault);
     if (good && place->step > INT_MAX)
         good = fault_set(fault, "--resume %s: field step is %llu", path, (unsigned long long)place->step);
+    if (good && (place->shards < 1 || place->shards > MOST_SHARDS))
+        good = fault_set(fault, "--resume %s: field shards is %llu", path, (unsigned long long)place->shards);
     state_close(&state);
     free(hashes);
+    return good;
+}
+
+/* Does this rank keep something of it? */
+static bool is_needed(const shard_file_t *file)
+{
+    const parameters_t *parameters = &file->staging->model->parameters;
+    for (int g = 0; g < parameters->group_count; g++) {
+        const group_t *group = &parameters->groups[g];
+        size_t begin;
+        if (common(group, parameters_shard(group->count, file->count, file->number), &begin) > 0)
+            return true;
+    }
+    return false;
+}
+
+static bool load_shard(const char *folder, int number, staging_t *s, const place_t *place, fault_t *fault)
+{
+    shard_file_t file = {.staging = s, .number = number, .count = (int)place->shards};
+    folder_path_t path;
+    if (!is_needed(&file))
+        return true;
+    if (!folder_shard(path, folder, number, file.count, fault) || !state_open(&file.state, path, fault))
+        return false;
+    bool good = get_equal(&file, "step", place->step, fault) &&
+                get_equal(&file, "shard", (uint64_t)number, fault) &&
+                get_equal(&file, "shards", place->shards, fault) && each_array(&file, get_array, fault) &&
+                state_end(&file.state, fault);
+    state_close(&file.state);
     return good;
 }
 
@@ -448,6 +555,8 @@ bool checkpoint_load(const checkpoint_t *checkpoint, const char *path, transform
     bool good = folder_join(state, path, FOLDER_STATE, fault) &&
                 folder_join(weights, path, FOLDER_MODEL, fault) &&
                 load_state(state, weights, checkpoint, &staging, place, fault);
+    for (int k = 0; good && k < (int)place->shards; k++)
+        good = load_shard(path, k, &staging, place, fault);
     staging_close(&staging);
     return good;
 }

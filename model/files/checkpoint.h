@@ -2,12 +2,12 @@
  * bits of every later loss, and of the model in the end.
  *
  * A checkpoint is a folder (folder.h) with the model (model.safetensors and config.json, weights.h: what `transformers`
- * loads) and state.bin (state.h). Fields of state.bin, in this order:
+ * loads), state.bin, and the optimizer's state in one or more shards (state.h). Fields of state.bin, in this order:
  *
  *   the model                    uint64 family (0 GPT-2, 1 Llama), layers, width, heads, kv_heads, hidden, context, vocab,
  *                                tied; double norm_eps, rope_theta, rope_factor; uint64 dtype (0 fp32, 1 bf16)
  *   the place                    uint64 step: optimizer steps done; sequences: training sequences taken, which is the
- *                                number of the next one (data.h); micro_batches: done, which chooses dropout's masks
+ *                                number of the next one (data.h); micro_batches: done, which chooses dropout's masks; shards
  *   random numbers               uint64 seed
  *   the data                     uint64 data: dataset_fingerprint()
  *   the settings                 uint64 steps, batch, accumulate; double lr, warmup, lr_final; uint64 schedule (0 cosine,
@@ -16,7 +16,14 @@
  *                                stochastic); double dropout
  *   the model's tensors          uint64 tensors: a hash of each one in model.safetensors, in the layout's order
  *   past losses and norms        float outliers[OUTLIER_FLOATS]: as kernels.h has them; zeros if none are skipped
- *   for each group g             float master.g (bf16 only: the fp32 values), m.g, v.g: as parameters.h has them
+ *
+ * and of shard number k, from 0 on, of n:
+ *   which one                    uint64 step, shard (k), shards (n)
+ *   for each group g             float master.g (bf16 only: the fp32 values), m.g, v.g: as parameters.h has them; of the group the elements
+ *                                that parameters_shard() gives rank k of n
+ *
+ * There is one shard, or with --zero one for each rank, which writes it; rank 0 writes all else. What is read may have been written by any number
+ * of ranks, with any --zero.
  *
  * A resumed training must have the model, the seed and the data of the checkpoint. Settings may differ, which is
  * told on stderr: then it goes on from the same place, in another way.
@@ -34,6 +41,7 @@
 /* Where a training is. */
 typedef struct place {
     uint64_t step, sequences, micro_batches;
+    uint64_t shards; /* of the checkpoint that it was read from */
 } place_t;
 
 typedef struct checkpoint {
@@ -44,7 +52,7 @@ typedef struct checkpoint {
 } checkpoint_t;
 
 /* Writes a complete checkpoint of `place` into options->checkpoint and removes what --keep does not keep. Everything
- * issued must be done or on the model's stream. Waits. */
+ * issued must be done or on the model's stream. Waits. Every rank calls it; `path` is rank 0's. */
 bool checkpoint_save(const checkpoint_t *checkpoint, transformer_t *model, place_t place, folder_path_t path,
                      fault_t *fault);
 

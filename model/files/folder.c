@@ -122,6 +122,37 @@ static bool sync_directory(const char *path, fault_t *fault)
     return good;
 }
 
+bool folder_partial(const char *folder, uint64_t step, folder_path_t partial, fault_t *fault)
+{
+    return step_path(partial, folder, step, true, fault);
+}
+
+bool folder_shard(folder_path_t path, const char *checkpoint, int number, int count, fault_t *fault)
+{
+    char name[64];
+    snprintf(name, sizeof name, "state-%05d-of-%05d.bin", number + 1, count);
+    return folder_join(path, checkpoint, name, fault);
+}
+
+static bool remove_shards(const char *path, fault_t *fault)
+{
+    DIR *directory = opendir(path);
+    bool good = directory != NULL || errno == ENOENT || errno == ENOTDIR || failed(path, "read", fault);
+    for (const struct dirent *entry; good && directory != NULL && (entry = readdir(directory)) != NULL;) {
+        folder_path_t file;
+        int number, count, end = 0;
+        if (sscanf(entry->d_name, "state-%5d-of-%5d.bin%n", &number, &count, &end) != 2 ||
+            end != (int)strlen(entry->d_name))
+            continue;
+        good = folder_join(file, path, entry->d_name, fault);
+        if (good && unlink(file) != 0 && errno != ENOENT)
+            good = failed(file, "removed", fault);
+    }
+    if (directory != NULL)
+        closedir(directory);
+    return good;
+}
+
 /* The marker goes first. */
 static bool remove_checkpoint(const char *path, fault_t *fault)
 {
@@ -133,6 +164,8 @@ static bool remove_checkpoint(const char *path, fault_t *fault)
         if (unlink(file) != 0 && errno != ENOENT && errno != ENOTDIR)
             return failed(file, "removed", fault);
     }
+    if (!remove_shards(path, fault))
+        return false;
     if (rmdir(path) != 0 && errno != ENOENT)
         return failed(path, "removed", fault);
     return true;
@@ -149,7 +182,7 @@ bool folder_prepare(const char *folder, fault_t *fault)
 
 bool folder_begin(const char *folder, uint64_t step, folder_path_t partial, fault_t *fault)
 {
-    if (!step_path(partial, folder, step, true, fault) || !remove_checkpoint(partial, fault))
+    if (!folder_partial(folder, step, partial, fault) || !remove_checkpoint(partial, fault))
         return false;
     if (mkdir(partial, 0777) != 0)
         return failed(partial, "made", fault);

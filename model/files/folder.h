@@ -1,14 +1,14 @@
 /* folder.h: a folder of checkpoints, of which none is ever half there.
  *
  *   FOLDER/step-00000100/          a checkpoint: the state after step 100
- *     model.safetensors, config.json, state.bin      (checkpoint.h)
+ *     model.safetensors, config.json, state.bin, state-00001-of-00001.bin    (checkpoint.h)
  *     complete                     marker: written last; without it, the checkpoint does not count
  *   FOLDER/.step-00000100.partial/ one that is being written
  *
  * The order of events: files are written under the partial name, each brought to the disk (fsync), the folder that
  * holds them too; renamed; FOLDER brought to the disk; then the marker, and both again. A checkpoint that is removed
  * loses its marker first. So whenever the program or the machine stops, what has a marker is whole. Only files of these
- * names are ever removed.
+ * names are ever removed. Several ranks write into one folder, which all of them see.
  */
 #ifndef EBB_MODEL_FILES_FOLDER_H
 #define EBB_MODEL_FILES_FOLDER_H
@@ -40,6 +40,12 @@ bool folder_prepare(const char *folder, fault_t *fault);
 /* Makes an empty partial checkpoint in FOLDER, whose path is given back.
  * What is left of an interrupted one of the same step is removed. */
 bool folder_begin(const char *folder, uint64_t step, folder_path_t partial, fault_t *fault);
+
+/* Its path. */
+bool folder_partial(const char *folder, uint64_t step, folder_path_t partial, fault_t *fault);
+
+/* Of shard `number`, from 0 on, of `count` in a checkpoint. */
+bool folder_shard(folder_path_t path, const char *checkpoint, int number, int count, fault_t *fault);
 
 /* Makes a partial checkpoint whose files are written and on the disk a complete one. */
 bool folder_commit(const char *folder, uint64_t step, folder_path_t checkpoint, fault_t *fault);

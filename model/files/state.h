@@ -1,7 +1,7 @@
 /* state.h: a file of named fields, each with a checksum: what a training needs to go on, beside the model itself.
  * Which fields there are, and in which order: checkpoint.h.
  *
- * The file, version 1, little-endian, everything on multiples of 8 bytes:
+ * The file, version 2, little-endian, everything on multiples of 8 bytes:
  *   8 bytes "ebbstate", uint32 version, uint32 zero
  *   then fields, one after the other, the last one named "end", with nothing in it and nothing after it:
  *     char name[40], filled up with zeros
@@ -22,7 +22,7 @@
 
 #include "model/base/fault.h"
 
-#define STATE_VERSION 1
+#define STATE_VERSION 2
 
 typedef struct state_file {
     const char *path; /* borrowed */

@@ -14,24 +14,24 @@ typedef struct activations {
     mlp_kept_t *mlp;             /* [L] */
 } activations_t;
 
-static outer_t values_of_outer(const transformer_t *model)
+static outer_t values_of_outer(transformer_t *model)
 {
-    return outer_at(&model->layout, &model->parameters.groups[0].value);
+    return outer_at(&model->layout, parameters_use(&model->parameters, 0));
 }
 
-static outer_t gradients_of_outer(const transformer_t *model)
+static outer_t gradients_of_outer(transformer_t *model)
 {
-    return outer_at(&model->layout, &model->parameters.groups[0].gradient);
+    return outer_at(&model->layout, parameters_gradient(&model->parameters, 0));
 }
 
-static block_t values_of_block(const transformer_t *model, int layer)
+static block_t values_of_block(transformer_t *model, int layer)
 {
-    return block_at(&model->layout, &model->parameters.groups[1 + layer].value);
+    return block_at(&model->layout, parameters_use(&model->parameters, 1 + layer));
 }
 
-static block_t gradients_of_block(const transformer_t *model, int layer)
+static block_t gradients_of_block(transformer_t *model, int layer)
 {
-    return block_at(&model->layout, &model->parameters.groups[1 + layer].gradient);
+    return block_at(&model->layout, parameters_gradient(&model->parameters, 1 + layer));
 }
 
 /* ---- opening and closing ---- */
@@ -79,7 +79,7 @@ static activations_t *activations_new(size_t L)
     return kept;
 }
 
-void transformer_open(transformer_t *model, gpu_t *gpu, const options_t *options)
+void transformer_open(transformer_t *model, gpu_t *gpu, ranks_t *ranks, const options_t *options)
 {
     shape_t s = options_shape(options);
     *model = (transformer_t){.gpu = gpu,
@@ -89,7 +89,7 @@ void transformer_open(transformer_t *model, gpu_t *gpu, const options_t *options
                              .attention = attention_choose(gpu, options)};
     layout_open(&model->layout, s);
     bool trained = options->command == COMMAND_TRAIN;
-    parameters_open(&model->parameters, gpu, &model->layout, model->dtype, trained);
+    parameters_open(&model->parameters, gpu, ranks, options->zero, &model->layout, model->dtype, trained);
     if (s.family == FAMILY_LLAMA)
         model->rope = upload_rope(gpu, &s);
     model->kept = activations_new((size_t)s.layers);
@@ -145,6 +145,9 @@ static void block_forward(transformer_t *model, const pass_t *pass, int layer)
     activations_t *kept = model->kept;
     norm_t *norm1 = &kept->norms[2 * layer], *norm2 = norm1 + 1, *next = norm1 + 2;
     block_t w = values_of_block(model, layer);
+    const bool last = layer + 1 == model->shape.layers;
+    if (!last)
+        parameters_expect(&model->parameters, 2 + layer);
 
     range_begin("attention");
     tensor_t y =
@@ -160,7 +163,7 @@ static void block_forward(transformer_t *model, const pass_t *pass, int layer)
     if (!pass_keeps_all(pass))
         tensor_free(pass->gpu, &norm2->out);
     join_t join = {.bias = w.down_b, .drop = pass_dropout(pass, layer, SITE_MLP)};
-    if (layer + 1 < model->shape.layers) {
+    if (!last) {
         block_t after = values_of_block(model, layer + 1);
         join.weight = after.norm1_w;
         join.norm_b = after.norm1_b;
@@ -170,6 +173,8 @@ static void block_forward(transformer_t *model, const pass_t *pass, int layer)
         join.norm_b = outer.norm_b;
     }
     join_forward(pass, norm2, next, &y, join);
+    if (!pass->keep || !last) /* the backward pass begins with the last one */
+        parameters_done(&model->parameters, 1 + layer);
     range_end();
     range_end();
 }
@@ -233,6 +238,8 @@ static void block_backward(transformer_t *model, const pass_t *pass, int layer, 
     activations_t *kept = model->kept;
     norm_t *norm1 = &kept->norms[2 * layer], *norm2 = norm1 + 1;
     block_t w = values_of_block(model, layer), dw = gradients_of_block(model, layer);
+    if (layer > 0)
+        parameters_expect(&model->parameters, layer);
 
     range_begin("mlp");
     if (pass->lean)
@@ -253,6 +260,7 @@ static void block_backward(transformer_t *model, const pass_t *pass, int layer, 
     tensor_free(pass->gpu, &dy);
     norm_backward(pass, norm1, dx, &dout, w.norm1_w, dw.norm1_w, dw.norm1_b,
                   layer > 0 ? gradients_of_block(model, layer - 1).down_b : NULL);
+    parameters_done(&model->parameters, 1 + layer);
     range_end();
     range_end();
 }
@@ -268,10 +276,11 @@ static void backward(transformer_t *model, const pass_t *pass, const batch_t *ba
     }
     tensor_t dx = head_backward(pass, last_norm(model), dout, &w, &dw,
                                 gradients_of_block(model, model->shape.layers - 1).down_b); /* [N,C] */
+    parameters_done(&model->parameters, 0);
     for (int layer = model->shape.layers - 1; layer >= 0; layer--) {
         block_backward(model, pass, layer, &dx);
-        if (micro->gradient_issued != NULL)
-            micro->gradient_issued(micro->context, 1 + layer);
+        if (micro->last)
+            parameters_sum(&model->parameters, 1 + layer);
     }
 
     range_begin("embedding");
@@ -279,8 +288,8 @@ static void backward(transformer_t *model, const pass_t *pass, const batch_t *ba
                             pass_dropout_embedding(pass), pass->accumulate, pass->gpu->stream));
     tensor_free(pass->gpu, &dx);
     range_end();
-    if (micro->gradient_issued != NULL)
-        micro->gradient_issued(micro->context, 0);
+    if (micro->last)
+        parameters_sum(&model->parameters, 0);
 }
 
 /* ---- the three kinds of pass ---- */
@@ -320,11 +329,11 @@ void transformer_train(transformer_t *model, const batch_t *batch, micro_batch_t
         pass.base = micro.counter;
     else
         pass.first = transformer_counter(model, batch->B, batch->T, micro.number);
-    outer_t w = values_of_outer(model), dw = gradients_of_outer(model);
 
     range_begin("forward");
     forward(model, &pass, batch);
     range_begin("head");
+    outer_t w = values_of_outer(model), dw = gradients_of_outer(model);
     head_t head = {&w, &dw, batch->targets, micro.scale};
     tensor_t dout = head_loss(&pass, last_norm(model), head, micro.loss); /* [N,C] */
     range_end();
@@ -344,6 +353,7 @@ void transformer_loss(transformer_t *model, const batch_t *batch, float *loss)
     head_t head = {&w, NULL, batch->targets, 1.0f};
     (void)head_loss(&pass, last_norm(model), head, loss); /* empty: nothing is kept */
     norm_free(&pass, last_norm(model));
+    parameters_done(&model->parameters, 0);
 }
 
 tensor_t transformer_row_losses(transformer_t *model, const batch_t *batch)
@@ -355,6 +365,7 @@ tensor_t transformer_row_losses(transformer_t *model, const batch_t *batch)
     forward(model, &pass, batch);
     (void)head_row_losses(&pass, last_norm(model), head, &losses); /* nothing is kept */
     norm_free(&pass, last_norm(model));
+    parameters_done(&model->parameters, 0);
     return losses;
 }
 
@@ -366,5 +377,6 @@ tensor_t transformer_next(transformer_t *model, const batch_t *batch, const stru
     forward(model, &pass, batch);
     tensor_t logits = head_next(&pass, last_norm(model), &w); /* [V] */
     norm_free(&pass, last_norm(model));
+    parameters_done(&model->parameters, 0);
     return logits;
 }

@@ -1,6 +1,7 @@
 /* transformer.h: the model: pre-norm transformer blocks of either family (layout.h), forward and backward.
  *
- * Everything is issued on gpu->stream and nothing waits.
+ * Everything is issued on gpu->stream, but for what ranks tell one another (ranks.h), and nothing waits. With --zero 3 every rank makes the same
+ * passes, in the same order: their values come from all of them.
  */
 #ifndef EBB_MODEL_TRANSFORMER_H
 #define EBB_MODEL_TRANSFORMER_H
@@ -42,13 +43,11 @@ typedef struct micro_batch {
     uint64_t number; /* of this micro-batch since training began: chooses the masks */
     const uint64_t
         *counter; /* unless NULL, instead of the number: device memory with its transformer_counter() */
-    /* NULL, or called with this context as soon as everything that writes a group's gradient has been issued. */
-    void (*gradient_issued)(void *context, int group);
-    void *context;
+    bool last;    /* of its step: gradients are then summed over all ranks */
 } micro_batch_t;
 
-/* With initial values; to generate (options->command), with weights alone, which are zero and cannot be trained. */
-void transformer_open(transformer_t *model, gpu_t *gpu, const options_t *options);
+/* With initial values; to generate (options->command), with weights alone, which are zero and cannot be trained. ranks: NULL to generate. */
+void transformer_open(transformer_t *model, gpu_t *gpu, ranks_t *ranks, const options_t *options);
 void transformer_close(transformer_t *model);
 
 /* Which attention --attention has come to: "flash", "tensor" or "naive". */

@@ -65,7 +65,7 @@ typedef struct options {
     const char *init;
 
     const char *log, *plot, *dump;
-    int device, gpus;
+    int device, gpus, zero;
     int graph;
     int dry_run;
     int help, version;

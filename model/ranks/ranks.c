@@ -8,8 +8,9 @@
 
 #include "model/base/check.h"
 
-#define FLOAT32 7
-#define SUM     0
+#define FLOAT32  7
+#define BFLOAT16 9 /* since 2.10 */
+#define SUM      0
 
 typedef struct unique_id {
     char bytes[128];
@@ -20,6 +21,10 @@ struct nccl_functions {
     int (*ncclCommInitRank)(struct ncclComm **comm, int count, unique_id_t id, int rank);
     int (*ncclCommDestroy)(struct ncclComm *comm);
     int (*ncclAllReduce)(const void *from, void *to, size_t count, int type, int op, struct ncclComm *comm,
+                         cudaStream_t stream);
+    int (*ncclReduceScatter)(const void *from, void *to, size_t count, int type, int op,
+                             struct ncclComm *comm, cudaStream_t stream);
+    int (*ncclAllGather)(const void *from, void *to, size_t count, int type, struct ncclComm *comm,
                          cudaStream_t stream);
     const char *(*ncclGetErrorString)(int result);
     const char *(*ncclGetLastError)(struct ncclComm *comm); /* NULL: before 2.13 */
@@ -44,8 +49,8 @@ static const struct nccl_functions *open_library(void)
         size_t offset;
     } names[] = {
 #define NAME(name) {#name, offsetof(struct nccl_functions, name)}
-        NAME(ncclGetUniqueId), NAME(ncclCommInitRank),   NAME(ncclCommDestroy),
-        NAME(ncclAllReduce),   NAME(ncclGetErrorString), NAME(ncclGetLastError),
+        NAME(ncclGetUniqueId),   NAME(ncclCommInitRank), NAME(ncclCommDestroy),    NAME(ncclAllReduce),
+        NAME(ncclReduceScatter), NAME(ncclAllGather),    NAME(ncclGetErrorString), NAME(ncclGetLastError),
 #undef NAME
     };
     void *library = dlopen("libnccl.so.2", RTLD_NOW);
@@ -74,12 +79,14 @@ void ranks_open(ranks_t *ranks, gpu_t *gpu, world_t world)
     CUDA(cudaStreamCreateWithFlags(&ranks->stream, cudaStreamNonBlocking));
     CUDA(cudaEventCreateWithFlags(&ranks->ready, cudaEventDisableTiming));
     CUDA(cudaEventCreateWithFlags(&ranks->done, cudaEventDisableTiming));
+    CUDA(cudaMalloc((void **)&ranks->token, sizeof *ranks->token));
 }
 
 void ranks_close(ranks_t *ranks)
 {
     if (ranks->nccl != NULL) {
         NCCL(ncclCommDestroy, ranks->comm);
+        CUDA(cudaFree(ranks->token));
         CUDA(cudaEventDestroy(ranks->ready));
         CUDA(cudaEventDestroy(ranks->done));
         CUDA(cudaStreamDestroy(ranks->stream));
@@ -87,19 +94,57 @@ void ranks_close(ranks_t *ranks)
     *ranks = (ranks_t){.world.count = 1};
 }
 
-void ranks_sum(ranks_t *ranks, float *values, size_t count)
+/* What the GPU's stream has been given so far comes first. */
+static void follow(ranks_t *ranks)
+{
+    CUDA(cudaEventRecord(ranks->ready, ranks->gpu->stream));
+    CUDA(cudaStreamWaitEvent(ranks->stream, ranks->ready, 0));
+}
+
+void ranks_all_reduce(ranks_t *ranks, float *values, size_t count)
 {
     if (ranks->nccl == NULL)
         return;
-    CUDA(cudaEventRecord(ranks->ready, ranks->gpu->stream));
-    CUDA(cudaStreamWaitEvent(ranks->stream, ranks->ready, 0));
+    follow(ranks);
     NCCL(ncclAllReduce, values, values, count, FLOAT32, SUM, ranks->comm, ranks->stream);
+}
+
+void ranks_reduce_scatter(ranks_t *ranks, const float *all, float *own, size_t count)
+{
+    if (ranks->nccl == NULL)
+        return;
+    follow(ranks);
+    NCCL(ncclReduceScatter, all, own, count, FLOAT32, SUM, ranks->comm, ranks->stream);
+}
+
+void ranks_all_gather(ranks_t *ranks, const void *own, void *all, size_t count, dtype_t dtype)
+{
+    if (ranks->nccl == NULL)
+        return;
+    follow(ranks);
+    NCCL(ncclAllGather, own, all, count, dtype == DTYPE_FP32 ? FLOAT32 : BFLOAT16, ranks->comm,
+         ranks->stream);
+}
+
+void ranks_barrier(ranks_t *ranks)
+{
+    if (ranks->nccl == NULL)
+        return;
+    CUDA(cudaMemsetAsync(ranks->token, 0, sizeof *ranks->token, ranks->gpu->stream));
+    ranks_all_reduce(ranks, ranks->token, 1);
+    CUDA(cudaStreamSynchronize(ranks->stream));
+}
+
+void ranks_mark(ranks_t *ranks, cudaEvent_t event)
+{
+    if (ranks->nccl != NULL)
+        CUDA(cudaEventRecord(event, ranks->stream));
 }
 
 void ranks_join(ranks_t *ranks)
 {
     if (ranks->nccl == NULL)
         return;
-    CUDA(cudaEventRecord(ranks->done, ranks->stream));
+    ranks_mark(ranks, ranks->done);
     CUDA(cudaStreamWaitEvent(ranks->gpu->stream, ranks->done, 0));
 }

@@ -44,15 +44,29 @@ typedef struct ranks {
     struct ncclComm *comm;
     cudaStream_t stream;
     cudaEvent_t ready, done;
+    float *token; /* device; of ranks_barrier */
 } ranks_t;
 
 /* Waits for the others. */
 void ranks_open(ranks_t *ranks, gpu_t *gpu, world_t world);
 void ranks_close(ranks_t *ranks);
 
-/* values[count] (device), as they are behind what the GPU's stream has been given, become the sum over all ranks; on the ranks' own stream. */
-void ranks_sum(ranks_t *ranks, float *values, size_t count);
-/* The GPU's stream waits for all sums so far. */
+/* What follows is done on the ranks' own stream, behind what the GPU's stream has been given. Every rank calls the same functions in the same
+ * order. Pointers are to device memory. */
+
+/* values[count] become the sum over all ranks. */
+void ranks_all_reduce(ranks_t *ranks, float *values, size_t count);
+/* own[count] becomes the sum of the rank's shard of all[ranks, count], in which it may lie. */
+void ranks_reduce_scatter(ranks_t *ranks, const float *all, float *own, size_t count);
+/* all[ranks, count] becomes every rank's own[count], which may lie in it. */
+void ranks_all_gather(ranks_t *ranks, const void *own, void *all, size_t count, dtype_t dtype);
+
+/* Waits until every rank has come here. */
+void ranks_barrier(ranks_t *ranks);
+
+/* Where the ranks' stream is. A stream that waits for it has everything so far. */
+void ranks_mark(ranks_t *ranks, cudaEvent_t event);
+/* The GPU's stream waits for everything so far. */
 void ranks_join(ranks_t *ranks);
 
 /* ---- meet.c ---- */

@@ -18,8 +18,8 @@
 extern char **environ;
 
 #define MOST_RANKS   4096
-#define MOST_STARTED 64                   /* of --gpus */
-#define LAUNCHED     "EBB_TRAIN_LAUNCHED" /* by world_start */
+#define MOST_STARTED 64                      /* of --gpus */
+#define LAUNCHED     "LAUNCHED_BY_EBB_TRAIN" /* by world_start */
 
 /* The first whose `count` and `rank` are both set counts. */
 static const struct starter {

@@ -43,12 +43,15 @@ static void rehearse_step(trainer_t *t, saved_t *saved)
         batch_t batch = batch_reserve(&t->gpu, o->vocab, o->batch, o->context);
         t->model.saved = micro == 0 ? see_saved : NULL;
         t->model.saved_context = saved;
-        transformer_train(
-            &t->model, &batch,
-            (micro_batch_t){
-                .loss = t->results.data, .scale = 1, .accumulate = micro > 0, .dropout = (float)o->dropout});
+        transformer_train(&t->model, &batch,
+                          (micro_batch_t){.loss = t->results.data,
+                                          .scale = 1,
+                                          .accumulate = micro > 0,
+                                          .last = micro == 1 || o->accumulate == 1,
+                                          .dropout = (float)o->dropout});
         tensor_free(&t->gpu, &batch.memory);
     }
+    parameters_summed(&t->model.parameters);
 }
 
 /* ---- for people ---- */
@@ -75,17 +78,21 @@ static void print_all(const trainer_t *t, const saved_t *saved)
     const options_t *o = t->options;
     const layout_t *layout = &t->model.layout;
     flops_t flops = flops_of(layout);
-    double tokens = (double)o->batch * o->context * o->accumulate;
+    double tokens = (double)o->batch * o->context * o->accumulate * o->gpus;
     double each = (double)flops_per_token(layout);
     describe_model(t);
-    printf("training: %d steps of %d x %d sequences, %.0f tokens each\n", o->steps, o->accumulate, o->batch,
-           tokens);
+    if (o->gpus > 1)
+        printf("training: %d steps of %d x %d x %d sequences, %.0f tokens each, on %d GPUs\n", o->steps,
+               o->gpus, o->accumulate, o->batch, tokens, o->gpus);
+    else
+        printf("training: %d steps of %d x %d sequences, %.0f tokens each\n", o->steps, o->accumulate,
+               o->batch, tokens);
     printf("arithmetic: %.4g FLOPs per token, forward and backward (6 x %llu weights, %.4g of attention); "
            "%.4g per step, %.4g in all\n",
            each, (unsigned long long)flops.weights, (double)flops.attention, each * tokens,
            each * tokens * o->steps);
     print_saved(t, saved);
-    puts("device memory at its peak, bytes:");
+    puts(o->gpus > 1 ? "memory of each device at its peak, bytes:" : "device memory at its peak, bytes:");
     for (int kind = 0; kind < MEMORY_COUNT; kind++)
         print_bytes(memory_names[kind], t->gpu.peak_by[kind]);
     print_bytes("in all", t->gpu.peak_bytes);
@@ -123,8 +130,8 @@ static size_t largest_update(const parameters_t *parameters)
     size_t largest = 0;
     for (int g = 0; g < parameters->group_count; g++) {
         const group_t *group = &parameters->groups[g];
-        size_t bytes = group->value.bytes + group->master.bytes + group->gradient.bytes + group->m.bytes +
-                       group->v.bytes;
+        size_t bytes = group->value.bytes + group->own_value.bytes + group->master.bytes +
+                       group->gradient.bytes + group->own_gradient.bytes + group->m.bytes + group->v.bytes;
         largest = bytes > largest ? bytes : largest;
     }
     return largest;
@@ -188,7 +195,8 @@ static void log_all(trainer_t *t, const saved_t *saved)
     log_begin(log, "dry_run");
     log_count(log, "parameters", layout_parameters(&t->model.layout));
     log_count(log, "flops_per_token", flops_per_token(&t->model.layout));
-    log_count(log, "tokens_per_step", (uint64_t)o->batch * (uint64_t)o->context * (uint64_t)o->accumulate);
+    log_count(log, "tokens_per_step",
+              (uint64_t)o->batch * (uint64_t)o->context * (uint64_t)o->accumulate * (uint64_t)o->gpus);
     log_count(log, "peak_bytes", t->gpu.peak_bytes);
     log_memory(log, "peak_by_kind", t->gpu.peak_by);
     log_object_begin(log, "saved_by_layer");
@@ -201,7 +209,7 @@ static void log_all(trainer_t *t, const saved_t *saved)
 
 void dry_run(const options_t *options)
 {
-    trainer_t trainer = {.options = options};
+    trainer_t trainer = {.options = options, .ranks.world.count = options->gpus};
     saved_t saved = {.layers = options->layers};
     rehearsing = true;
     log_open(&trainer.log, options->log, false);

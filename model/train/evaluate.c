@@ -49,6 +49,7 @@ evaluation_t evaluate(const evaluator_t *evaluator, const held_out_t *held_out, 
     range_begin("evaluation");
     gpu_t *gpu = evaluator->model->gpu;
     const world_t *world = &evaluator->ranks->world;
+    const size_t ranks = (size_t)world->count;
     size_t count = (size_t)held_out_batches(held_out, B, T);
     if (most > 0 && most < count)
         count = most;
@@ -58,25 +59,29 @@ evaluation_t evaluate(const evaluator_t *evaluator, const held_out_t *held_out, 
         fatal("no host memory to evaluate %zu batches", count);
 
     evaluation_t result = {0};
-    tensor_t sums =
-        tensor_new(gpu, DTYPE_FP32, count * SUM_STRIDE); /* [count, SUM_STRIDE], the first of each is used */
-    /* The others' batches: a sum with nothing is exact, so the loss has the same bits for any number of ranks. */
+    tensor_t sums = tensor_new(
+        gpu, DTYPE_FP32, (count + 1) * SUM_STRIDE); /* the first of each is used, the last one by nobody */
+    /* The others' batches: a sum with nothing is exact, so the loss has the same bits for any number of ranks. With --zero 3 all make as many
+     * passes: some the last one's once more. */
     if (world->count > 1)
         CUDA(cudaMemsetAsync(sums.data, 0, sums.bytes, gpu->stream));
     show_batches(evaluator, 0, count);
     for (size_t i = 0; i < count; i++) {
         held_out_batch_t which = held_out_batch(held_out, i, B, T);
         result.tokens += (size_t)which.B * (size_t)which.T;
-        if (i % (size_t)world->count == (size_t)world->rank)
+        if (i % ranks == (size_t)world->rank)
             issue_batch(evaluator, held_out, which, &rows, (float *)sums.data + i * SUM_STRIDE);
+        else if (i + 1 == count && i % ranks < (size_t)world->rank && evaluator->model->parameters.zero == 3)
+            issue_batch(evaluator, held_out, which, &rows, (float *)sums.data + count * SUM_STRIDE);
         if ((i + 1) % (size_t)evaluator->ring->slots == 0 && i + 1 < count) {
             CUDA(cudaStreamSynchronize(gpu->stream)); /* the ring's promise */
             show_batches(evaluator, i + 1, count);
         }
     }
-    ranks_sum(evaluator->ranks, sums.data, count * SUM_STRIDE);
+    ranks_all_reduce(evaluator->ranks, sums.data, count * SUM_STRIDE);
     ranks_join(evaluator->ranks);
-    CUDA(cudaMemcpyAsync(host, sums.data, sums.bytes, cudaMemcpyDeviceToHost, gpu->stream));
+    CUDA(cudaMemcpyAsync(host, sums.data, count * SUM_STRIDE * sizeof *host, cudaMemcpyDeviceToHost,
+                         gpu->stream));
     CUDA(cudaStreamSynchronize(gpu->stream));
     show_batches(evaluator, count, count);
     tensor_free(gpu, &sums);

@@ -42,7 +42,7 @@ void generate(const options_t *given)
     open_tokenizer(&tokenizer, &options);
     gpu_open(&gpu, options.device);
     linear_open(&gpu, workspace_bytes(&options));
-    transformer_open(&model, &gpu, &options);
+    transformer_open(&model, &gpu, NULL, &options);
     must(checkpoint_init("--checkpoint", weights, &model, &fault), &fault);
     batch_ring_open(&ring, &gpu, options.context, options.vocab, 1);
     unsigned char *text = sample_text(&model, &ring, &options, &tokenizer, &length);

@@ -8,8 +8,8 @@
  *   checkpoint "step", "path", "seconds" that it took
  *   step    "step" (from 1), "loss" and "grad_norm" (also as "..._hex": C's hexadecimal form, all bits), "lr",
  *           "skipped" (with --skip-outliers), "tokens_per_s", "mfu" (the model's FLOPs as a share of the device's peak
- *           rate, if that is known: peak_rate.h), "left_s" (seconds for the steps that are left), "ms", "launches" (operations issued to the
- *           device: kernels, products, copies, memsets, graphs), "device_bytes" and "peak_bytes" (allocated by the trainer when the step had been issued; at most so far)
+ *           rate, if that is known: peak_rate.h), "left_s" (seconds for the steps that are left), "ms" (from the end of the
+ *           step before), "device_ms" (by the device's clock, from the step's first operation to its last), "launches" (operations issued to the device: kernels, products, copies, memsets, graphs), "device_bytes" and "peak_bytes" (allocated by the trainer when the step had been issued; at most so far)
  *   eval    "step", "loss" (nats per token), "loss_hex", "tokens"
  *   choices "step", "examples", "accuracy", "accuracy_norm" (choices.h)
  *   sample  "prompt", "text" (a byte above 127 as the code point of that number)

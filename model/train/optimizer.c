@@ -10,7 +10,7 @@
 /* Each group's partial sums start at a multiple of 16 bytes. */
 static size_t partials_of(const group_t *group)
 {
-    return (sum_squares_partials(group->count) + 3) / 4 * 4;
+    return (sum_squares_partials(group->shard) + 3) / 4 * 4;
 }
 
 /* Philox counters that a group's stochastic rounding takes: eight elements each. */
@@ -42,7 +42,8 @@ void optimizer_open(optimizer_t *optimizer, parameters_t *parameters, const opti
     for (int g = 0; g < parameters->group_count; g++)
         optimizer->partial_count += partials_of(&parameters->groups[g]);
     optimizer->partials =
-        tensor_new_permanent(parameters->gpu, MEMORY_WORKSPACE, DTYPE_FP32, optimizer->partial_count);
+        tensor_new_permanent(parameters->gpu, MEMORY_WORKSPACE, DTYPE_FP32,
+                             optimizer->partial_count * (size_t)parameters->ranks->world.count);
     optimizer->threshold = (float)options->skip_outliers;
     if (options->skip_outliers > 0)
         optimizer->past = tensor_new_permanent(parameters->gpu, MEMORY_OTHER, DTYPE_FP32, OUTLIER_FLOATS);
@@ -73,13 +74,21 @@ static void measure(optimizer_t *optimizer, float *result, const float *loss)
 {
     const parameters_t *parameters = optimizer->parameters;
     cudaStream_t stream = parameters->gpu->stream;
-    float *partials = optimizer->partials.data;
+    const size_t ranks = (size_t)parameters->ranks->world.count;
+    float *own = optimizer->partials.data; /* what it does not fill is zero */
+    own += (size_t)parameters->ranks->world.rank * optimizer->partial_count;
     for (int g = 0; g < parameters->group_count; g++) {
         const group_t *group = &parameters->groups[g];
-        CUDA(sum_squares(partials, group->gradient.data, group->count, stream));
-        partials += partials_of(group);
+        float *partials = own;
+        own += partials_of(group);
+        if (group->mine > 0)
+            CUDA(sum_squares(partials, group_own_gradient(group), group->mine, stream));
     }
-    CUDA(gradient_scale(result, optimizer->partials.data, optimizer->partial_count, optimizer->clip, stream));
+    own -= optimizer->partial_count;
+    ranks_all_gather(parameters->ranks, own, optimizer->partials.data, optimizer->partial_count, DTYPE_FP32);
+    ranks_join(parameters->ranks);
+    CUDA(gradient_scale(result, optimizer->partials.data, ranks * optimizer->partial_count, optimizer->clip,
+                        stream));
     if (optimizer->past.data != NULL)
         CUDA(outlier_check(optimizer->past.data, result, loss, optimizer->threshold, stream));
 }
@@ -88,14 +97,20 @@ static void measure(optimizer_t *optimizer, float *result, const float *loss)
 static void update(optimizer_t *optimizer, adamw_t settings, const float *scale,
                    const adamw_scalars_t *scalars)
 {
-    const parameters_t *parameters = optimizer->parameters;
+    parameters_t *parameters = optimizer->parameters;
     for (int g = 0; g < parameters->group_count; g++) {
-        group_t *group = &parameters->groups[g];
-        void *copy = group->master.data != NULL ? group->value.data : NULL;
-        settings.weight_decay = g == 0 ? optimizer->decay_outer : optimizer->decay;
-        settings.scalars = scalars != NULL ? scalars + (g > 0) : NULL;
-        CUDA(adamw(group_master(group)->data, group->m.data, group->v.data, copy, group->gradient.data,
-                   group->count, group->decayed, scale, settings, parameters->gpu->stream));
+        const group_t *group = &parameters->groups[g];
+        void *copy = group->master.data != NULL ? group_kept_value(group) : NULL;
+        adamw_t its = settings;
+        its.weight_decay = g == 0 ? optimizer->decay_outer : optimizer->decay;
+        its.scalars = scalars != NULL ? scalars + (g > 0) : NULL;
+        its.offset += group->start / 8;
+        const size_t decayed = group->decayed > group->start ? group->decayed - group->start : 0;
+        if (group->kept > 0)
+            CUDA(adamw(group_masters(group), group->m.data, group->v.data, copy, group_kept_gradient(group),
+                       group->kept, decayed < group->kept ? decayed : group->kept, scale, its,
+                       parameters->gpu->stream));
+        parameters_updated(parameters, g);
         settings.offset += rounding_counters_of(group);
     }
 }
@@ -103,6 +118,7 @@ static void update(optimizer_t *optimizer, adamw_t settings, const float *scale,
 void optimizer_step(optimizer_t *optimizer, float *result, const float *loss, double rate, int step)
 {
     range_begin("optimizer");
+    parameters_summed(optimizer->parameters);
     measure(optimizer, result, loss);
     update(optimizer, settings_of(optimizer, rate, step), result + 1, NULL);
     range_end();

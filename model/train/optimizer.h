@@ -11,7 +11,7 @@
 
 typedef struct optimizer {
     parameters_t *parameters; /* borrowed */
-    tensor_t partials;        /* partial sums of squares of all gradients; zero between the groups' parts */
+    tensor_t partials; /* [ranks, partial_count]: partial sums of squares of all gradients, shard by shard */
     size_t partial_count;
     tensor_t past; /* for outlier_check; empty: every step is taken */
     float threshold;

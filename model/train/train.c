@@ -35,14 +35,6 @@ static size_t tokens_per_step(const options_t *o, int ranks)
 
 /* ---- a step ---- */
 
-/* The last micro-batch's backward pass has come so far. */
-static void sum_gradient(void *context, int group)
-{
-    trainer_t *t = context;
-    const group_t *g = &t->model.parameters.groups[group];
-    ranks_sum(&t->ranks, g->gradient.data, g->count);
-}
-
 /* What a rank says of the signal it got: little for an interrupt, so that a sum of many is still less than one for a termination. */
 #define SIGNAL_INTERRUPT 0x01 /* each byte of the float: 2.4e-38 */
 #define SIGNAL_TERMINATE 0x40 /* 3.0 */
@@ -61,7 +53,7 @@ static void sum_results(trainer_t *t)
         return;
     CUDA(cudaMemsetAsync(results + RESULT_SIGNAL, word, sizeof(float), t->gpu.stream));
     launched();
-    ranks_sum(&t->ranks, results, RESULT_SUMMED);
+    ranks_all_reduce(&t->ranks, results, RESULT_SUMMED);
     ranks_join(&t->ranks);
 }
 
@@ -78,11 +70,8 @@ static void issue_micro_batch(trainer_t *t, int micro)
                           .accumulate = micro > 0,
                           .dropout = (float)o->dropout,
                           .seed = t->dropout_seed,
-                          .number = t->place.micro_batches + (uint64_t)t->ranks.world.rank};
-    if (micro + 1 == o->accumulate && ranks > 1) {
-        what.gradient_issued = sum_gradient;
-        what.context = t;
-    }
+                          .number = t->place.micro_batches + (uint64_t)t->ranks.world.rank,
+                          .last = micro + 1 == o->accumulate};
     if (t->graph.ready) {
         step_graph_train(&t->graph, &t->model, &t->ring, inputs, targets, what);
     } else {
@@ -103,6 +92,7 @@ static void issue_step(trainer_t *t, int step)
     t->gpu.span_peak_bytes = t->gpu.live_bytes;
     pending->rate = optimizer_rate(t->options, step);
     uint64_t before = launches_issued;
+    CUDA(cudaEventRecord(pending->began, t->gpu.stream));
     if (step > t->first_step)
         (void)step_graph_ready(&t->graph);
     for (int micro = 0; micro < t->options->accumulate; micro++)
@@ -135,6 +125,8 @@ static bool is_skipped(const trainer_t *t, const pending_t *pending)
 static void log_step(trainer_t *t, const pending_t *pending, double seconds)
 {
     json_log_t *log = &t->log;
+    float device_ms = 0;
+    CUDA(cudaEventElapsedTime(&device_ms, pending->began, pending->done));
     log_begin(log, "step");
     log_count(log, "step", (uint64_t)pending->step);
     log_exact(log, "loss", pending->results[RESULT_LOSS]);
@@ -148,6 +140,7 @@ static void log_step(trainer_t *t, const pending_t *pending, double seconds)
         log_real(log, "mfu", tokens_per_s / t->most_tokens_per_s);
     log_real(log, "left_s", progress_left(&t->progress, pending->step));
     log_real(log, "ms", 1e3 * seconds);
+    log_real(log, "device_ms", (double)device_ms);
     log_count(log, "launches", pending->launches);
     log_count(log, "device_bytes", pending->device_bytes);
     log_count(log, "peak_bytes", t->gpu.peak_bytes);
@@ -214,7 +207,7 @@ static void save(trainer_t *t)
     folder_path_t path;
     fault_t fault;
     finish_step(t, t->steps_done);
-    if (t->options->checkpoint == NULL || t->place.step == t->saved || t->ranks.world.rank > 0)
+    if (t->options->checkpoint == NULL || t->place.step == t->saved)
         return;
     double began = clock_seconds();
     if (!checkpoint_save(&t->checkpoint, &t->model, t->place, path, &fault))

@@ -96,7 +96,8 @@ void finish(trainer_t *t)
     bytes_text_t peak;
     printf("peak device memory %s, %llu launches in a step, %.1f s of training\n",
            bytes_text(peak, t->gpu.peak_bytes), (unsigned long long)t->launches, seconds);
-    if (!hurry && t->ranks.world.rank == 0) {
+    /* With --zero 3 no rank has the model by itself. */
+    if (!hurry && (t->ranks.world.rank == 0 || t->model.parameters.zero == 3)) {
         answer_choices(t);
         print_sample(t);
     }

@@ -105,7 +105,7 @@ static void must_begin_together(trainer_t *t)
     if (t->ranks.world.count == 1)
         return;
     CUDA(cudaMemcpyAsync(device, &steps, sizeof steps, cudaMemcpyHostToDevice, t->gpu.stream));
-    ranks_sum(&t->ranks, device, 1);
+    ranks_all_reduce(&t->ranks, device, 1);
     ranks_join(&t->ranks);
     CUDA(cudaMemcpyAsync(&sum, device, sizeof sum, cudaMemcpyDeviceToHost, t->gpu.stream));
     CUDA(cudaStreamSynchronize(t->gpu.stream));
@@ -124,7 +124,7 @@ void open_model(trainer_t *t)
 {
     const options_t *o = t->options;
     linear_open(&t->gpu, workspace_bytes(o));
-    transformer_open(&t->model, &t->gpu, o);
+    transformer_open(&t->model, &t->gpu, &t->ranks, o);
     optimizer_open(&t->optimizer, &t->model.parameters, o);
     t->results = tensor_new_permanent(&t->gpu, MEMORY_OTHER, DTYPE_FP32, RESULT_COUNT);
     step_graph_open(&t->graph, &t->gpu, o, STEPS_IN_FLIGHT);
@@ -158,7 +158,8 @@ void open_device(trainer_t *t)
     t->pinned = pinned;
     for (int i = 0; i < STEPS_IN_FLIGHT; i++) {
         t->pending[i].results = t->pinned + (size_t)i * RESULT_COUNT;
-        CUDA(cudaEventCreateWithFlags(&t->pending[i].done, cudaEventDisableTiming));
+        CUDA(cudaEventCreate(&t->pending[i].began));
+        CUDA(cudaEventCreate(&t->pending[i].done));
     }
     t->dropout_seed = rng_at(o->seed, RNG_DROPOUT);
     t->flops_per_token = (double)flops_per_token(&t->model.layout);
@@ -178,8 +179,10 @@ void close_model(trainer_t *t)
 
 void close_all(trainer_t *t)
 {
-    for (int i = 0; i < STEPS_IN_FLIGHT; i++)
+    for (int i = 0; i < STEPS_IN_FLIGHT; i++) {
+        CUDA(cudaEventDestroy(t->pending[i].began));
         CUDA(cudaEventDestroy(t->pending[i].done));
+    }
     CUDA(cudaFreeHost(t->pinned));
     batch_ring_close(&t->ring);
     close_model(t);
@@ -225,8 +228,11 @@ void describe_run(trainer_t *t)
     printf("data: %s, %llu %ss for training, %llu held out\n", o->data,
            (unsigned long long)t->data.train_count, unit_of(t), (unsigned long long)t->held_out.count);
     if (t->ranks.world.count > 1)
-        printf("training: %d steps of %d x %d x %d sequences, on %d GPUs\n", o->steps, t->ranks.world.count,
-               o->accumulate, o->batch, t->ranks.world.count);
+        printf("training: %d steps of %d x %d x %d sequences, on %d GPUs%s\n", o->steps, t->ranks.world.count,
+               o->accumulate, o->batch, t->ranks.world.count,
+               (const char *const[]){"", ", optimizer state in shards",
+                                     ", optimizer state and gradients in shards",
+                                     ", optimizer state, gradients and weights in shards"}[o->zero]);
     else
         printf("training: %d steps of %d x %d sequences\n", o->steps, o->accumulate, o->batch);
     if (t->resumed)

@@ -46,7 +46,7 @@ typedef struct pending {
     size_t device_bytes, span_peak_bytes; /* after it was issued; at most while it was */
     uint64_t launches;
     float *results; /* pinned [RESULT_COUNT], borrowed from trainer.pinned; valid once `done` has happened */
-    cudaEvent_t done;
+    cudaEvent_t began, done;
 } pending_t;
 
 typedef struct trainer {

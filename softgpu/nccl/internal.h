@@ -60,6 +60,7 @@ typedef struct nccl_segment {
     void *memory;
     size_t bytes;
     int ranks, rank;
+    bool dry;            /* nothing moves, and nobody is waited for: the others need not be there */
     nccl_peer_t *peer;   /* [ranks] */
     nccl_flow_t *pair;   /* [ranks][ranks], from and to */
     char *slots, *pairs; /* [ranks][NCCL_SLOTS], [ranks][ranks][NCCL_SLOTS] */

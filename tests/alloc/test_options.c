@@ -37,6 +37,30 @@ static void sizes_with_every_suffix_are_understood(void **state)
     }
 }
 
+static void rank_is_what_the_starter_says(void **state)
+{
+    (void)state;
+    const struct {
+        char *variables[4];
+        int number, count;
+    } cases[] = {{{"RANK=3", "WORLD_SIZE=8"}, 3, 8},
+                 {{"OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"}, 1, 2},
+                 {{"PMI_RANK=0", "PMI_SIZE=2", "RANK=x"}, 0, 2},
+                 {{"SLURM_PROCID=7", "SLURM_NTASKS=8"}, 7, 8},
+                 {{"SLURM_PROCID=8", "SLURM_NTASKS=8"}, 0, 1},
+                 {{"RANK=1", "SLURM_NTASKS=8"}, 0, 1},
+                 {{"RANKED=1", "WORLD_SIZE=8"}, 0, 1},
+                 {{NULL}, 0, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const ebb_process_rank_t rank = ebb_process_rank(cases[i].variables);
+        if (rank.number != cases[i].number || rank.count != cases[i].count)
+            fail_msg("case %zu: %d of %d", i, rank.number, rank.count);
+        assert_true(ebb_options_read(cases[i].variables));
+        assert_int_equal(ebb_options.rank.count, cases[i].count);
+    }
+    assert_int_equal(ebb_process_rank(NULL).count, 1);
+}
+
 static void shares_are_of_the_device_or_of_the_peak(void **state)
 {
     (void)state;
@@ -183,6 +207,7 @@ int main(void)
         cmocka_unit_test(words_take_the_arguments_that_are_listed),
         cmocka_unit_test(unknown_name_is_told_with_the_nearest_one),
         cmocka_unit_test(former_name_goes_on_working),
+        cmocka_unit_test(rank_is_what_the_starter_says),
         cmocka_unit_test(rates_are_of_both_ways_or_of_each),
         cmocka_unit_test(bad_value_keeps_the_default),
     };

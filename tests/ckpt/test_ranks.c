@@ -54,7 +54,8 @@ static extremes_t of_ranks(const char *key, int ranks, bool remove_them)
 typedef struct ranked {
     const char *arguments;
     int ranks, mib; /* of the 62 or so that a rank holds */
-    double driven;  /* steps at least */
+    double driven;  /* steps at least; */
+    bool offloads;  /* not so without offloading: what has to go cannot be made again */
 } ranked_t;
 
 static void run_both(const ranked_t *c, const char *settings)
@@ -82,7 +83,8 @@ static void run_both(const ranked_t *c, const char *settings)
     const double mismatches = of_ranks("mismatches", c->ranks, true).most;
     if (with.status || strcmp(with.output, without.output))
         fail_msg("status %d, %s instead of %s: %s", with.status, with.output, without.output, with.log);
-    assert_true(driven >= c->driven && moved > 0 && mismatches == 0);
+    assert_true(moved > 0 && mismatches == 0);
+    assert_true(driven >= c->driven || (c->offloads && strstr(settings, "EBB_OFFLOAD=0")));
 }
 
 static const char *const means[] = {"",
@@ -104,40 +106,40 @@ static void under_ebb(const ranked_t *c, size_t in_turn)
 static void gradients_that_are_averaged(void **state)
 {
     (void)state;
-    under_ebb(&(ranked_t){"steps=22", 2, 46, 8}, 3);
+    under_ebb(&(ranked_t){"steps=22", 2, 46, 8, false}, 3);
 }
 
 static void weights_that_are_gathered_and_gradients_that_are_scattered(void **state)
 {
     (void)state;
-    under_ebb(&(ranked_t){"shard=1 steps=22", 2, 46, 8}, 0);
+    under_ebb(&(ranked_t){"shard=1 steps=22", 2, 46, 8, true}, 0);
 }
 
 static void activations_that_go_round(void **state)
 {
     (void)state;
-    under_ebb(&(ranked_t){"ring=1 steps=22 slow=2", 3, 46, 8}, 0);
+    under_ebb(&(ranked_t){"ring=1 steps=22 slow=2", 3, 46, 8, false}, 0);
 }
 
 /* What the program tells NCCL is heard: else everything would have to be there, and no step could be learned. */
 static void operands_that_no_argument_names(void **state)
 {
     (void)state;
-    under_ebb(&(ranked_t){"ring=1 pieces=64 steps=22", 2, 46, 8}, 3);
+    under_ebb(&(ranked_t){"ring=1 pieces=64 steps=22", 2, 46, 8, false}, 3);
 }
 
 /* NCCL's buffers are then memory like the program's, and one leads to another that no argument names. */
 static void memory_of_the_librarys_own(void **state)
 {
     (void)state;
-    under_ebb(&(ranked_t){"steps=20 layers=5", 2, 46, 6}, 5);
+    under_ebb(&(ranked_t){"steps=20 layers=5", 2, 46, 6, false}, 5);
 }
 
 /* One rank's plan is another than the others'. */
 static void rank_that_holds_more(void **state)
 {
     (void)state;
-    under_ebb(&(ranked_t){"more=10 steps=22", 2, 46, 8}, 0);
+    under_ebb(&(ranked_t){"more=10 steps=22", 2, 46, 8, true}, 0);
 }
 
 static void rank_without_room_ends_the_others(void **state)
@@ -182,29 +184,66 @@ static void library_whose_names_are_its_own(void **state)
     }
 }
 
-/* Data parallel, by ebb-train itself: in half of the memory, the state that it has by itself. */
-static void trainer_on_two_gpus(void **state)
+/* ---- ebb-train ---- */
+
+typedef struct shared {
+    int ranks, zero, accumulate;
+} shared_t;
+
+/* In `percent` of the memory that it takes by itself: the state that it has then. */
+static void train_both(shared_t c, int percent)
 {
-    (void)state;
-    static const char shape[] =
-        "--layers 2 --width 128 --heads 4 --context 128 --batch 32 --dropout 0.1 --steps 22 --gpus 2";
-    setenv("SOFTGPU_DEVICES", "2", 1);
-    const history_t without = trainer_train(shape);
-    char bytes[32];
-    snprintf(bytes, sizeof bytes, "%.0f", without.peak_bytes * 0.5);
-    setenv("SOFTGPU_MEMORY", bytes, 1);
+    static history_t without;
+    static shared_t alone;
+    char arguments[256], text[32];
+    snprintf(arguments, sizeof arguments,
+             "--layers 2 --width 128 --heads 4 --context 128 --batch 32 --dropout 0.1 --steps 22 --sample 0 "
+             "--gpus %d --zero %d --accumulate %d",
+             c.ranks, c.zero, c.accumulate);
+    snprintf(text, sizeof text, "%d", c.ranks);
+    setenv("SOFTGPU_DEVICES", text, 1);
+    if (memcmp(&alone, &c, sizeof c)) {
+        without = trainer_train(arguments);
+        alone = c;
+    }
+    snprintf(text, sizeof text, "%.0f", without.peak_bytes * percent / 100);
+    setenv("SOFTGPU_MEMORY", text, 1);
     setenv("EBB_STATS", stats_names, 1);
     setenv("LD_PRELOAD", getenv("TEST_LIBEBB"), 1);
-    const history_t with = trainer_train(shape);
+    const history_t with = trainer_train(arguments);
     unsetenv("LD_PRELOAD");
     unsetenv("EBB_STATS");
     unsetenv("SOFTGPU_MEMORY");
     unsetenv("SOFTGPU_DEVICES");
-    const double driven = of_ranks("steps_driven", 2, true).least;
-    print_message("ebb-train on two GPUs, %.1f of %.1f MiB: %.0f steps driven\n", atof(bytes) / 1048576,
+    const double driven = of_ranks("steps_driven", c.ranks, true).least;
+    print_message("ebb-train %s, %d%% of %.1f MiB: %.0f steps driven\n", arguments, percent,
                   without.peak_bytes / 1048576, driven);
     assert_string_equal(with.state_hash, without.state_hash);
-    assert_true(driven >= 8);
+    /* Of what 40% are NCCL takes nearly half, and the rest is too little for a plan. */
+    assert_true(driven >= 8 || percent < 50);
+}
+
+static void trainer_on_two_gpus(void **state)
+{
+    (void)state;
+    train_both((shared_t){2, 0, 1}, 50);
+}
+
+static void trainer_whose_weights_are_gathered(void **state)
+{
+    (void)state;
+    train_both((shared_t){2, 3, 2}, 50);
+}
+
+static void trainer_in_every_budget(void **state)
+{
+    (void)state;
+    for (int ranks = 2; test_is_long() && ranks <= 4; ranks += 2)
+        for (int zero = 0; zero <= 3; zero++)
+            for (int percent = 100; percent > 0; percent = percent == 100 ? 60 : percent == 60 ? 40 : 0)
+                train_both((shared_t){ranks, zero, 1 + (zero + ranks / 2) % 2}, percent);
+    if (!test_is_long())
+        skip();
 }
 
 int main(void)
@@ -220,6 +259,8 @@ int main(void)
         cmocka_unit_test(rank_that_dies_ends_the_others),
         cmocka_unit_test(library_whose_names_are_its_own),
         cmocka_unit_test(trainer_on_two_gpus),
+        cmocka_unit_test(trainer_whose_weights_are_gathered),
+        cmocka_unit_test(trainer_in_every_budget),
     };
     return cmocka_run_group_tests(tests, setup, trainer_teardown);
 }

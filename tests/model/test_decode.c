@@ -70,7 +70,7 @@ static fixture_t *fixture_open(const char *model, const char *more)
     assert_true(tokenizer_open(&f->tokenizer, NULL, &fault));
     gpu_open(&f->gpu, 0);
     linear_open(&f->gpu, 1 << 16);
-    transformer_open(&f->model, &f->gpu, &f->options);
+    transformer_open(&f->model, &f->gpu, NULL, &f->options);
     fill(&f->model);
     batch_ring_open(&f->ring, &f->gpu, f->options.batch * f->options.context, f->options.vocab, 2);
     return f;

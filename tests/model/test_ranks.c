@@ -61,6 +61,38 @@ static void ranks_have_the_losses_of_as_many_micro_batches(void **state)
     }
 }
 
+/* Whoever keeps what: the same bits, in less memory. Five ranks leave some without a part of a small group. */
+static void shards_have_the_bits_of_the_whole(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *mode;
+        int ranks;
+    } modes[] = {
+        {"--dropout 0.1 --accumulate 2", 3},
+        {"--model llama:tiny --width 32 --heads 2 --kv-heads 1 --hidden 64 --layers 3 --context 32 --save "
+         "lean",
+         2},
+        {"--dtype bf16 --rounding stochastic --width 64 --layers 4 --clip 0.5 --skip-outliers 5 --decay 0.1",
+         5}};
+    on_devices(5);
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        history_t whole = {0};
+        for (int zero = 0; zero <= 3; zero++) {
+            char arguments[512];
+            snprintf(arguments, sizeof arguments,
+                     SMALL "--steps 7 --sample 8 --eval-every 3 %s --gpus %d --zero %d", modes[i].mode,
+                     modes[i].ranks, zero);
+            const history_t h = trainer_train(arguments);
+            if (zero == 0)
+                whole = h;
+            assert_same(&whole, &h, arguments);
+            assert_true(zero == 0 || h.peak_bytes < whole.peak_bytes);
+            print_message("%s: %.0f bytes\n", arguments, h.peak_bytes);
+        }
+    }
+}
+
 /* The environment of torchrun, mpirun and srun, and a port of one's own. */
 static void whoever_starts_them(void **state)
 {
@@ -147,6 +179,65 @@ static void resumes_with_as_many_and_with_others(void **state)
     }
 }
 
+/* From a step in the middle. */
+static history_t resume(const char *folder, const char *how)
+{
+    char log[512], arguments[2048];
+    trainer_path(log, sizeof log, "resumed");
+    remove(log);
+    snprintf(arguments, sizeof arguments,
+             SMALL "--steps 10 --dtype bf16 --width 64 --dropout 0.1 --resume %s %s --data %s --log %s",
+             folder, how, trainer_text(), log);
+    const outcome_t out = trainer_run(arguments);
+    if (out.exit_code != 0)
+        fail_msg("%s: exit code %d: %s", how, out.exit_code, out.error);
+    return end_of(log);
+}
+
+/* Written as shards by some ranks, read by as many, by others, and by one, whoever keeps what. */
+static void shards_are_read_by_any_number_of_ranks(void **state)
+{
+    (void)state;
+    static const char form[] = SMALL "--steps 10 --dtype bf16 --width 64 --dropout 0.1 --gpus 3 %s";
+    char folder[512], file[600], arguments[2048];
+    on_devices(4);
+    trainer_path(folder, sizeof folder, "shards");
+    snprintf(arguments, sizeof arguments, form, "");
+    const history_t whole = trainer_train(arguments);
+    snprintf(file, sizeof file, "--zero 3 --checkpoint %s --checkpoint-every 4 --keep 0", folder);
+    snprintf(arguments, sizeof arguments, form, file);
+    const history_t kept = trainer_train(arguments);
+    assert_same(&whole, &kept, "with checkpoints");
+    snprintf(folder + strlen(folder), 32, "/step-00000004");
+    for (int ranks = 1; ranks <= 4; ranks++) {
+        char first[32] = "";
+        for (int zero = 0; zero <= (ranks == 1 ? 0 : 3); zero++) {
+            char how[64];
+            snprintf(how, sizeof how, "--gpus %d --zero %d", ranks, zero);
+            const history_t h = resume(folder, how);
+            if (zero == 0)
+                snprintf(first, sizeof first, "%s", h.state_hash);
+            assert_string_equal(h.state_hash, ranks == 3 ? whole.state_hash : first);
+        }
+    }
+    /* One of them is damaged, or missing. */
+    snprintf(file, sizeof file, "%s/state-00002-of-00003.bin", folder);
+    FILE *f = fopen(file, "r+");
+    assert_non_null(f);
+    fseek(f, -200, SEEK_END);
+    fputc(fgetc(f) ^ 1, f);
+    fclose(f);
+    snprintf(arguments, sizeof arguments, SMALL "--steps 10 --dtype bf16 --width 64 --resume %s --data %s",
+             folder, trainer_text());
+    outcome_t out = trainer_run(arguments);
+    assert_int_equal(out.exit_code, 2);
+    assert_non_null(strstr(out.error, "state-00002-of-00003.bin: field"));
+    remove(file);
+    out = trainer_run(arguments);
+    assert_int_equal(out.exit_code, 2);
+    assert_non_null(strstr(out.error, "state-00002-of-00003.bin: No such file"));
+}
+
 /* The rank's process, a child of `parent`, by its environment. */
 static int process_of(int parent, const char *rank)
 {
@@ -231,6 +322,37 @@ static void a_rank_that_is_killed_ends_the_training(void **state)
     assert_non_null(strstr(out.error, "a rank was ended by signal 9"));
 }
 
+/* At any moment, also while shards are written: what was saved is whole, and leads to the same end. */
+static void killed_ranks_lose_nothing_that_was_saved(void **state)
+{
+    (void)state;
+    char log[512], folder[512], more[700], arguments[1400];
+    on_devices(2);
+    trainer_path(log, sizeof log, "kills");
+    trainer_path(folder, sizeof folder, "kills-saved");
+    const history_t whole = trainer_train(SMALL "--steps 60 --gpus 2");
+    snprintf(more, sizeof more, "--checkpoint %s --checkpoint-every 1 --resume --zero 2", folder);
+    for (int i = 0; i < 6; i++) {
+        remove(log);
+        snprintf(arguments, sizeof arguments, SMALL "--steps 60 --gpus 2 --data %s --log %s %s",
+                 trainer_text(), log, more);
+        const int process = trainer_start(arguments);
+        for (int k = 0; size_of(log) < 3000 && k < 3000; k++)
+            usleep(10000);
+        usleep((useconds_t)(i * 7919 % 23000));
+        const int rank = process_of(process, i % 2 ? "0" : "1");
+        if (rank > 0)
+            kill(rank, SIGKILL);
+        (void)trainer_wait(process);
+    }
+    remove(log);
+    const outcome_t out = trainer_run(arguments);
+    if (out.exit_code != 0)
+        fail_msg("exit code %d: %s", out.exit_code, out.error);
+    assert_non_null(strstr(out.out, "going on after step"));
+    assert_string_equal(end_of(log).state_hash, whole.state_hash);
+}
+
 static void refuses(const char *arguments, int code, const char *words)
 {
     char all[1024];
@@ -260,6 +382,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_have_the_losses_of_as_many_micro_batches),
+        cmocka_unit_test(shards_have_the_bits_of_the_whole),
+        cmocka_unit_test(shards_are_read_by_any_number_of_ranks),
+        cmocka_unit_test(killed_ranks_lose_nothing_that_was_saved),
         cmocka_unit_test(whoever_starts_them),
         cmocka_unit_test(resumes_with_as_many_and_with_others),
         cmocka_unit_test(a_signal_to_one_ends_all_after_the_same_step),

@@ -276,7 +276,7 @@ static void fields_are_named(void **state)
         {3, 2, 7, "example 6: what is left of the file is 0"},
         {3, 3, 2, "longest example is 2, not the bytes of the longest one"},
         {5, 0, 0x2e626265, "this is no state of a training"},
-        {5, 2, 2, "version is 2; this ebb-train reads version 1"},
+        {5, 2, 3, "version is 3; this ebb-train reads version 2"},
         {5, 4, 0x00706574, "field step is expected, \"tep\" is there"},
         {5, 14, 2, "field step: its type is 2, not 1"},
         {5, 16, 2, "field step: it has 2 elements, not 1"},

@@ -56,7 +56,7 @@ static list_t saved_by(char *model, char *dtype, char *save, char *attention)
     options_parse(&options, count, arguments);
     gpu_open(&gpu, 0);
     linear_open(&gpu, 1 << 20);
-    transformer_open(&transformer, &gpu, &options);
+    transformer_open(&transformer, &gpu, NULL, &options);
     batch_ring_open(&ring, &gpu, B * T, options.vocab, 1);
     tensor_t loss = tensor_new(&gpu, DTYPE_FP32, 1);
     size_t before = gpu.live_bytes;
