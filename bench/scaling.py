@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Training on 1 to 64 GPUs, by the software device's computed clock: tokens per second against the ideal, and memory, of each --zero.
 
-    python3 bench/scaling.py --build build [--models gpt2:1558M,llama:7B] [--output bench/results/scaling.json]
+    python3 bench/scaling.py --build build [--models gpt2:1558M,llama:7B] [--worlds 1,8] [--output bench/results/scaling.json]
 
 Rank 0 of N runs by itself, dry (SOFTGPU_DRY=1: nothing is computed, nothing moves, nobody is waited for): a step takes what its kernels, and its
 collectives on a ring over the link, are declared to cost. That ranks come late is not in it. Ideal are N times the tokens of one GPU.
@@ -73,8 +73,7 @@ def run(o, model, ranks, link, zero):
             steps = steps_of(log)
             p.kill()
     assert len(steps) >= STEPS, f"{model} on {ranks} GPUs: the training ended by itself"
-    with_tokens = steps[STEPS - 1]
-    return with_tokens["device_ms"], with_tokens["peak_bytes"]
+    return steps[STEPS - 1]["device_ms"], steps[STEPS - 1]["peak_bytes"]
 
 
 def tokens_of(o, model):
@@ -89,12 +88,13 @@ def main():
     parser.add_argument("--build", default="build")
     parser.add_argument("--gpu", default="H100")
     parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--worlds", default="1,2,4,8,16,32,64", help="numbers of GPUs, of which 1 is what the others are compared with")
     parser.add_argument("--output")
     o = parser.parse_args()
     rows = []
     for model in o.models.split(","):
         tokens, alone = tokens_of(o, model), None
-        for ranks, link in WORLDS:
+        for ranks, link in [w for w in WORLDS if str(w[0]) in o.worlds.split(",")]:
             for zero in range(4 if ranks > 1 else 1):
                 ms, peak = run(o, model, ranks, link, zero)
                 alone = alone or ms
@@ -104,7 +104,7 @@ def main():
                       "{peak_gib:6.2f} GiB each".format(**rows[-1]), flush=True)
     if o.output:
         with open(o.output, "w", encoding="utf-8") as f:
-            json.dump({"command": f"python3 bench/scaling.py --gpu {o.gpu} --models {o.models}", "date": datetime.date.today().isoformat(),
+            json.dump({"command": f"python3 bench/scaling.py --gpu {o.gpu} --models {o.models} --worlds {o.worlds}", "date": datetime.date.today().isoformat(),
                        "clock": f"computed, {o.gpu}", "rows": rows}, f, indent=1)
             f.write("\n")
 

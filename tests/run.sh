@@ -122,7 +122,8 @@ main() {
     fi
     # The last one unpacks modules (test_alloc_image).
     setup_packages 'command bible|bible-kjv' 'library libzstd.so.1|libzstd1'
-    offer_packages 'clang|clang-19' # kernels that are not for fast mode
+    # Kernels that are not for fast mode; who else starts several ranks.
+    offer_packages 'clang|clang-19' 'command mpirun.openmpi|openmpi-bin' 'command mpiexec.mpich|mpich'
     setup_toolkit
     [[ -z $sanitize || -z $plain ]] || bring_up_to_date "$plain"
     [[ -z $small ]] || { options+=(-DEBB_CHUNK_KIB=64) && targets=(fuzz ebb ebb_transaction); }

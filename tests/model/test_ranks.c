@@ -136,6 +136,36 @@ static void whoever_starts_them(void **state)
     }
 }
 
+/* Open MPI and MPICH, where they are. */
+static void mpirun_starts_them(void **state)
+{
+    (void)state;
+    static const char *const starters[] = {"mpirun.openmpi --allow-run-as-root --oversubscribe",
+                                           "mpiexec.mpich"};
+    char log[512], command[2048], name[64];
+    int tried = 0;
+    on_devices(2);
+    trainer_path(log, sizeof log, "mpi");
+    const history_t own = trainer_train(SMALL "--steps 6 --zero 2 --gpus 2");
+    for (size_t i = 0; i < sizeof starters / sizeof *starters; i++) {
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(starters[i], " "), starters[i]);
+        snprintf(command, sizeof command, "command -v %s >/dev/null", name);
+        if (system(command) != 0)
+            continue;
+        remove(log);
+        snprintf(command, sizeof command,
+                 "MASTER_PORT=%d %s -n 2 %s " SMALL "--steps 6 --zero 2 --data %s --log %s >/dev/null",
+                 12000 + (int)(((unsigned)getpid() * 7 + 50 + i) % 18000), starters[i],
+                 getenv("TEST_TRAINER"), trainer_text(), log);
+        assert_int_equal(system(command), 0);
+        const history_t h = trainer_read_log(log);
+        assert_same(&own, &h, name);
+        tried++;
+    }
+    if (!tried)
+        skip();
+}
+
 /* Of a log's last record. */
 static history_t end_of(const char *log)
 {
@@ -386,6 +416,7 @@ int main(void)
         cmocka_unit_test(shards_are_read_by_any_number_of_ranks),
         cmocka_unit_test(killed_ranks_lose_nothing_that_was_saved),
         cmocka_unit_test(whoever_starts_them),
+        cmocka_unit_test(mpirun_starts_them),
         cmocka_unit_test(resumes_with_as_many_and_with_others),
         cmocka_unit_test(a_signal_to_one_ends_all_after_the_same_step),
         cmocka_unit_test(a_rank_that_is_killed_ends_the_training),

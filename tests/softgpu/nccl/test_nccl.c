@@ -295,6 +295,53 @@ static void it_takes_what_the_network_takes_beside_kernels(void **state)
     unsetenv("SOFTGPU_PROFILE");
 }
 
+enum { ABSENT = 63 };
+
+static void measure_alone(void *out)
+{
+    ncclUniqueId id;
+    ncclComm_t comm, half;
+    CUcontext context;
+    CUstream s;
+    CUdeviceptr p;
+    CUevent e[2];
+    OK(cuInit(0));
+    OK(cuDevicePrimaryCtxRetain(&context, 0));
+    OK(cuCtxSetCurrent(context));
+    OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    OK(cuMemAlloc(&p, BYTES));
+    OK_NCCL(ncclGetUniqueId(&id));
+    OK_NCCL(ncclCommInitRank(&comm, ABSENT + 1, id, 5));
+    OK_NCCL(ncclCommSplit(comm, 0, 5, &half, NULL)); /* all say the same of themselves */
+    for (int i = 0; i < 2; i++)
+        OK(cuEventCreate(&e[i], 0));
+    OK(cuEventRecord(e[0], s));
+    OK_NCCL(ncclAllReduce((void *)p, (void *)p, BYTES / sizeof(float), ncclFloat32, ncclSum, comm, s));
+    OK(cuEventRecord(e[1], s));
+    OK(cuStreamSynchronize(s));
+    *(int64_t *)out = between(e[0], e[1]);
+    OK_NCCL(ncclCommDestroy(comm));
+}
+
+/* 100 Gbit/s as above: a byte goes round 2 * 63 / 64 times, in as many hops. */
+static void a_rank_alone_shows_in_a_dry_run_what_many_take(void **state)
+{
+    (void)state;
+    int64_t ns = 0;
+    setenv("SOFTGPU_PROFILE", "H100", 1);
+    setenv("SOFTGPU_MEMORY", "1G", 1);
+    setenv("SOFTGPU_DRY", "1", 1);
+    setenv("SOFTGPU_NCCL_LINK", "100", 1);
+    run_seeded(1, measure_alone, &ns, sizeof ns);
+    const double expected = 2.0 * ABSENT / (ABSENT + 1) * BYTES / 10.0 + 2 * ABSENT * 10000.0;
+    print_message("%.3f ms of %.3f\n", (double)ns / 1e6, expected / 1e6);
+    assert_true(ns > (int64_t)expected && ns < (int64_t)expected + 100000);
+    unsetenv("SOFTGPU_NCCL_LINK");
+    unsetenv("SOFTGPU_DRY");
+    unsetenv("SOFTGPU_MEMORY");
+    unsetenv("SOFTGPU_PROFILE");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -303,6 +350,7 @@ int main(void)
         cmocka_unit_test(sums_have_the_order_of_the_ranks),
         cmocka_unit_test(with_one_worker),
         cmocka_unit_test(it_takes_what_the_network_takes_beside_kernels),
+        cmocka_unit_test(a_rank_alone_shows_in_a_dry_run_what_many_take),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
