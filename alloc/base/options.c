@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "alloc/base/status.h"
 
@@ -313,6 +314,22 @@ static bool read_variable(const char *variable)
     else
         ebb_log(EBB_WARN, "%s: using %s", why, *o->fallback ? o->fallback : "none");
     return false;
+}
+
+bool ebb_file_name(const char *value, char out[EBB_FILE_NAME_ROOM])
+{
+    size_t at = 0;
+    for (const char *c = value; *c && at + 24 < EBB_FILE_NAME_ROOM; c++) {
+        const bool process = c[0] == '%' && c[1] == 'p', rank = c[0] == '%' && c[1] == 'r';
+        if (process || rank)
+            at += (size_t)snprintf(out + at, EBB_FILE_NAME_ROOM - at, "%d",
+                                   process ? (int)getpid() : ebb_options.rank.number);
+        else
+            out[at++] = *c;
+        c += process || rank;
+    }
+    out[at] = 0;
+    return at + 24 < EBB_FILE_NAME_ROOM;
 }
 
 /* ---- the rank ---- */

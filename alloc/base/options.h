@@ -10,7 +10,7 @@
  *          SWITCH  0 or 1, off or on
  *          WORD    one of the words listed in `help` before a colon and a space
  *          POLICY  one of EBB_POLICIES
- *          TEXT    a file name or the like
+ *          TEXT    a file name (ebb_file_name) or the like
  * `low` and `high` bound BYTES, SHARE, SIZE, RATES and NUMBER (inclusive).
  *
  * EBB_POLICY(code, name, argument, make, tries)
@@ -109,7 +109,9 @@ typedef struct ebb_policy {
       "a driven plan's large buffers have memory only while something uses them: what ebb did not see "      \
       "faults (slow)")                                                                                       \
     X(EBB_TRACE, TEXT, trace, "", 0, 0,                                                                      \
-      "file for the trace of one step; `ebb trace` shows it, `ebb plan` plans it")                           \
+      "file for the trace of one step; `ebb trace` shows it, `ebb plan` plans it. In all names of files "    \
+      "`%p` "                                                                                                \
+      "becomes the number of the process, `%r` that of the rank")                                            \
     X(EBB_PLAN, TEXT, plan, "", 0, 0,                                                                        \
       "file with a plan that is driven, even if everything fits, if it suits the learned step and can be "   \
       "proven")                                                                                              \
@@ -161,6 +163,10 @@ extern ebb_options_t ebb_options;
 /* Reads the environment into ebb_options, the rank included. Bad values and unknown EBB_ names are warnings with the nearest
  * valid name; true if there were none. Called once, before anything else. */
 bool ebb_options_read(char *const *environment);
+
+/* The file that an option's value names, of this process: %p becomes its number, %r its rank. False: too long. */
+enum { EBB_FILE_NAME_ROOM = 1200 };
+bool ebb_file_name(const char *value, char out[EBB_FILE_NAME_ROOM]);
 
 /* By the variables that torchrun, Open MPI, MPICH and Slurm set, in an environment (environ(7)). */
 ebb_process_rank_t ebb_process_rank(char *const *environment);

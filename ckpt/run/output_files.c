@@ -9,7 +9,7 @@
 #include "ckpt/run/state.h"
 #include "ckpt/run/stats/stats.h"
 
-enum { PATH_BYTES = sizeof ebb_options.trace + 16 };
+enum { PATH_BYTES = EBB_FILE_NAME_ROOM + 16 };
 
 struct ebb_file_names {
     bool taken;
@@ -38,8 +38,10 @@ static bool write_file(struct ebb_file_names *names, unsigned variant, const cha
     if (!names->taken)
         names->by = variant;
     names->taken = true;
-    snprintf(path, PATH_BYTES, variant == names->by ? "%s" : "%s.%u", option, variant);
-    FILE *f = fopen(path, "w");
+    const bool named = ebb_file_name(option, path);
+    if (variant != names->by)
+        snprintf(path + strlen(path), 16, ".%u", variant);
+    FILE *f = named ? fopen(path, "w") : NULL;
     bool written = f && write(what, f);
     if (f && fclose(f))
         written = false;

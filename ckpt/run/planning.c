@@ -69,14 +69,16 @@ ebb_plan_request_t ebb_planning_request(ebb_device_t *dev, const ebb_check_limit
 /* EBB_PLAN's, if it is good for this step; else NULL, logged. */
 static ebb_plan_t *given_plan(const ebb_trace_t *trace, const ebb_plan_request_t *q)
 {
-    char why[256] = "";
+    char why[256] = "", path[EBB_FILE_NAME_ROOM];
     const ebb_check_limits_t limits = {q->device_bytes, q->host_bytes};
-    ebb_plan_t *plan = ebb_plan_given(ebb_options.plan, trace, &q->hardware, why, sizeof why);
+    ebb_plan_t *plan = ebb_file_name(ebb_options.plan, path)
+                           ? ebb_plan_given(path, trace, &q->hardware, why, sizeof why)
+                           : NULL;
     if (plan && ebb_check_plan(trace, plan, &limits, why, sizeof why)) {
-        ebb_log(EBB_INFO, "the plan in %s is good for this step", ebb_options.plan);
+        ebb_log(EBB_INFO, "the plan in %s is good for this step", path);
         return plan;
     }
-    ebb_log(EBB_WARN, "the plan in %s is not driven, ebb makes its own: %s", ebb_options.plan, why);
+    ebb_log(EBB_WARN, "the plan in %s is not driven, ebb makes its own: %s", path, why);
     ebb_plan_delete(plan);
     return NULL;
 }

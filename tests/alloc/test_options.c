@@ -61,6 +61,22 @@ static void rank_is_what_the_starter_says(void **state)
     assert_int_equal(ebb_process_rank(NULL).count, 1);
 }
 
+static void names_of_files_have_process_and_rank(void **state)
+{
+    (void)state;
+    char *rank[] = {"RANK=3", "WORLD_SIZE=8", NULL}, out[EBB_FILE_NAME_ROOM], expected[64], longest[1200];
+    assert_true(ebb_options_read(rank));
+    assert_true(ebb_file_name("a-%r.%p%%r%", out));
+    snprintf(expected, sizeof expected, "a-3.%d%%3%%", (int)getpid());
+    assert_string_equal(out, expected);
+    memset(longest, 'x', sizeof longest - 1);
+    longest[sizeof longest - 1] = 0;
+    assert_false(ebb_file_name(longest, out));
+    assert_true(ebb_options_read(NULL));
+    assert_true(ebb_file_name("%r", out));
+    assert_string_equal(out, "0");
+}
+
 static void shares_are_of_the_device_or_of_the_peak(void **state)
 {
     (void)state;
@@ -208,6 +224,7 @@ int main(void)
         cmocka_unit_test(unknown_name_is_told_with_the_nearest_one),
         cmocka_unit_test(former_name_goes_on_working),
         cmocka_unit_test(rank_is_what_the_starter_says),
+        cmocka_unit_test(names_of_files_have_process_and_rank),
         cmocka_unit_test(rates_are_of_both_ways_or_of_each),
         cmocka_unit_test(bad_value_keeps_the_default),
     };

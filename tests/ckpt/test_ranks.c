@@ -229,6 +229,24 @@ static void trainer_on_two_gpus(void **state)
     train_both((shared_t){2, 0, 1}, 50);
 }
 
+/* Of an earlier run, a file for each rank. */
+static void plans_that_were_saved(void **state)
+{
+    (void)state;
+    char plan[128], path[128];
+    snprintf(plan, sizeof plan, "/tmp/ebb-ranks-%d-plan-%%r", (int)getpid());
+    setenv("EBB_SAVE_PLAN", plan, 1);
+    train_both((shared_t){2, 2, 1}, 60);
+    unsetenv("EBB_SAVE_PLAN");
+    setenv("EBB_PLAN", plan, 1);
+    train_both((shared_t){2, 2, 1}, 60);
+    unsetenv("EBB_PLAN");
+    for (int rank = 0; rank < 2; rank++) {
+        snprintf(path, sizeof path, "/tmp/ebb-ranks-%d-plan-%d", (int)getpid(), rank);
+        assert_int_equal(remove(path), 0);
+    }
+}
+
 static void trainer_whose_weights_are_gathered(void **state)
 {
     (void)state;
@@ -259,6 +277,7 @@ int main(void)
         cmocka_unit_test(rank_that_dies_ends_the_others),
         cmocka_unit_test(library_whose_names_are_its_own),
         cmocka_unit_test(trainer_on_two_gpus),
+        cmocka_unit_test(plans_that_were_saved),
         cmocka_unit_test(trainer_whose_weights_are_gathered),
         cmocka_unit_test(trainer_in_every_budget),
     };

@@ -183,22 +183,6 @@ static void say_cost(const ebb_drive_counts_t *d)
 
 /* ---- EBB_STATS ---- */
 
-/* %p is the process. False: too long. */
-static bool file_name(char *out, size_t room)
-{
-    size_t at = 0;
-    for (const char *c = ebb_options.stats; *c && at + 24 < room; c++) {
-        if (c[0] == '%' && c[1] == 'p') {
-            at += (size_t)snprintf(out + at, room - at, "%d", (int)getpid());
-            c++;
-        } else {
-            out[at++] = *c;
-        }
-    }
-    out[at] = 0;
-    return at + 24 < room;
-}
-
 /* One object for each step variant that is known; behind all keys, some of which it has as well. */
 static void write_variants(ebb_t *ebb, FILE *f)
 {
@@ -255,8 +239,8 @@ static void write_obscure(ebb_device_t *dev, FILE *f)
 
 static void write_file(ebb_device_t *dev, const ebb_statistics_t *s, const ebb_device_list_t *devices)
 {
-    char path[1200];
-    FILE *f = file_name(path, sizeof path) ? fopen(path, "we") : NULL;
+    char path[EBB_FILE_NAME_ROOM];
+    FILE *f = ebb_file_name(ebb_options.stats, path) ? fopen(path, "we") : NULL;
     if (!f) {
         ebb_log(EBB_WARN, "EBB_STATS=%s: %s", ebb_options.stats, strerror(errno));
         return;
