@@ -49,11 +49,13 @@ size_t ebb_pin_piece(const ebb_pinning_t *pinning, const void *host, size_t byte
 /* ---- the processes on this machine that pin memory by ebb (node.c) ---- */
 
 /* The ranks of a job, and what else runs under ebb. Where the budget is a share of the machine's memory they pin no more than it together,
- * each no more than an equal part of it; a budget in bytes is a process's own, and what it pins is missing to the others. They meet in shared memory, one file for each user, where a process has a slot that says what it has pinned. A slot is taken by a lock on its byte
+ * each no more than an equal part of it, but that what is pinned when others come stays so; a budget in bytes is a process's own, and what it
+ * pins is missing to the others. A process is one of them from the first time on that it may need pinned memory. They meet in shared memory, one file for each user, where a process has a slot that says what it has pinned. A slot is taken by a lock on its byte
  * of the file (fcntl(2), not inherited by children), which ends with the process, however that ends; so nothing has to be cleaned up.
  * What has a memory limit of its own, by a control group, shares only with those under the same one.
  *
- * The file stays, with 4 KiB, until the machine is started anew. Containers that have a /dev/shm of their own do not meet. The pages of
+ * The file stays, with 4 KiB, until the machine is started anew, or its user is logged out where that removes such files (RemoveIPC in
+ * logind.conf(5)): who sees that takes a slot in a new one. Containers that have a /dev/shm of their own do not meet. The pages of
  * `ebb top` would not do: a process may have none (EBB_LIVE=0), and leaves it behind when it is killed. */
 #define EBB_NODE_NAME "/ebb-host-1-%u" /* with the user's number */
 enum { EBB_NODE_SLOTS = 255 };
@@ -75,8 +77,8 @@ typedef struct ebb_others {
 void ebb_node_join(ebb_node_t *node, uint64_t cgroup);
 /* What this process has pinned, for the others. */
 void ebb_node_tell(const ebb_node_t *node, size_t pinned_bytes);
-/* A system call for each slot that was ever taken; none if it is alone. */
-ebb_others_t ebb_node_others(const ebb_node_t *node);
+/* A system call, and one more for each slot in use; none if it is alone. */
+ebb_others_t ebb_node_others(ebb_node_t *node);
 
 /* ---- between pinned.c and pin_ahead.c; ebb_lock() held ---- */
 

@@ -222,14 +222,14 @@ static bool read_number(const char *path, const char *key, int base, uint64_t *o
     return found;
 }
 
-/* Takes the limit of one control group if it is lower. */
+/* Takes the limit of one control group unless it is higher: of equal ones the outer one counts, which holds for more processes. */
 static void consider_group(ebb_limits_t *l, const char *folder, const char *limit, const char *usage)
 {
     char path[4352];
     uint64_t bytes, used = 0;
     struct stat group;
     snprintf(path, sizeof path, "%s/%s", folder, limit);
-    if (!read_number(path, "", 10, &bytes) || bytes >= l->cgroup_bytes || bytes >= l->machine_bytes)
+    if (!read_number(path, "", 10, &bytes) || bytes > l->cgroup_bytes || bytes >= l->machine_bytes)
         return;
     snprintf(path, sizeof path, "%s/%s", folder, usage);
     read_number(path, "", 10, &used);

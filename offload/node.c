@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "alloc/base/status.h"
@@ -16,6 +17,8 @@ struct ebb_node_page {
     } slot[EBB_NODE_SLOTS];
 };
 _Static_assert(sizeof(struct ebb_node_page) == 4096, "the file is one page");
+
+#define NOBODY UINT64_MAX /* for a control group: the slot's process has ended */
 
 static struct flock lock_of(unsigned slot)
 {
@@ -58,6 +61,15 @@ static bool take_any(ebb_node_t *node)
     return true;
 }
 
+static void leave(ebb_node_t *node)
+{
+    if (node->page)
+        munmap(node->page, sizeof *node->page);
+    if (node->file >= 0)
+        close(node->file);
+    node->page = NULL;
+}
+
 void ebb_node_join(ebb_node_t *node, uint64_t cgroup)
 {
     node->cgroup = cgroup;
@@ -67,28 +79,46 @@ void ebb_node_join(ebb_node_t *node, uint64_t cgroup)
         return;
     ebb_log(EBB_DEBUG, "no slot in /dev/shm%s: the host budget does not consider other processes",
             node->name);
-    if (node->page)
-        munmap(node->page, sizeof *node->page);
-    if (node->file >= 0)
-        close(node->file);
-    node->page = NULL;
+    leave(node);
 }
 
 void ebb_node_tell(const ebb_node_t *node, size_t pinned_bytes)
 {
-    if (node->page)
-        atomic_store(&node->page->slot[node->slot].pinned_bytes, pinned_bytes);
+    if (!node->page)
+        return;
+    atomic_store(&node->page->slot[node->slot].pinned_bytes, pinned_bytes);
+    atomic_store(&node->page->slot[node->slot].cgroup,
+                 node->cgroup); /* another may have found it free just before */
 }
 
-ebb_others_t ebb_node_others(const ebb_node_t *node)
+/* Its name is gone: whoever comes now makes another one. */
+static void follow_name(ebb_node_t *node)
+{
+    struct stat s;
+    if (fstat(node->file, &s) || s.st_nlink)
+        return;
+    const uint64_t pinned_bytes = atomic_load(&node->page->slot[node->slot].pinned_bytes);
+    leave(node);
+    ebb_node_join(node, node->cgroup);
+    ebb_node_tell(node, pinned_bytes);
+}
+
+ebb_others_t ebb_node_others(ebb_node_t *node)
 {
     ebb_others_t others = {0};
+    if (node->page)
+        follow_name(node);
     const uint64_t used = node->page ? atomic_load(&node->page->used) : 0;
-    for (unsigned i = 0; i < used && i < EBB_NODE_SLOTS; i++)
-        if (i != node->slot && atomic_load(&node->page->slot[i].cgroup) == node->cgroup &&
-            is_taken(node, i)) {
+    for (unsigned i = 0; i < used && i < EBB_NODE_SLOTS; i++) {
+        uint64_t cgroup = node->cgroup;
+        if (i == node->slot || atomic_load(&node->page->slot[i].cgroup) != cgroup)
+            continue;
+        if (is_taken(node, i)) {
             others.count++;
             others.pinned_bytes += atomic_load(&node->page->slot[i].pinned_bytes);
+        } else {
+            atomic_compare_exchange_strong(&node->page->slot[i].cgroup, &cgroup, NOBODY);
         }
+    }
     return others;
 }

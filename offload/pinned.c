@@ -54,8 +54,26 @@ static size_t whole_budget(const ebb_pinned_total_t *all)
     return (uint64_t)option < all->host_bytes ? (size_t)option : all->host_bytes;
 }
 
-/* A share of the machine is shared with the others on it. What is pinned stays so, but no more is than an equal part, and than they have left:
- * one that comes late may find less. */
+static bool is_shared(void)
+{
+    return ebb_options.host_budget <= 0;
+}
+
+/* Of a budget that is shared: an equal part, or what the others have left, as of the last look at them. */
+static size_t share(const ebb_pinned_total_t *all)
+{
+    const size_t whole = whole_budget(all), part = whole / (all->others.count + 1),
+                 left = whole > all->others.pinned_bytes ? whole - all->others.pinned_bytes : 0;
+    return part < left ? part : left;
+}
+
+static void look_at_others(ebb_pinned_total_t *all)
+{
+    if (is_shared())
+        all->others = ebb_node_others(&all->node);
+}
+
+/* What is pinned when others come stays so: one that comes late may find less. */
 static size_t budget(ebb_t *ebb)
 {
     ebb_pinned_total_t *all = &ebb->offload->pinned;
@@ -63,15 +81,11 @@ static size_t budget(ebb_t *ebb)
         const ebb_limits_t l = ebb_limits_read();
         all->host_bytes = l.cgroup_bytes < l.machine_bytes ? l.cgroup_bytes : l.machine_bytes;
         ebb_node_join(&all->node, l.cgroup);
-        all->others = ebb_node_others(&all->node);
+        look_at_others(all);
     }
-    const size_t whole = whole_budget(all);
-    if (ebb_options.host_budget > 0)
-        return whole;
-    const size_t part = whole / (all->others.count + 1),
-                 left = whole > all->others.pinned_bytes ? whole - all->others.pinned_bytes : 0,
-                 most = part < left ? part : left;
-    return most > all->registered ? most : all->registered;
+    if (!is_shared())
+        return whole_budget(all);
+    return share(all) > all->registered ? share(all) : all->registered;
 }
 
 /* ---- extents ---- */
@@ -114,6 +128,18 @@ static void uncount(ebb_device_t *dev, size_t bytes)
     ebb_node_tell(&all->node, all->registered);
 }
 
+/* The others see it at once, and of two that do so at the same time one at least sees the other. */
+static bool count_if_fits(ebb_device_t *dev, size_t bytes)
+{
+    ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
+    count(dev, bytes);
+    look_at_others(all);
+    if (!is_shared() || all->registered <= share(all))
+        return true;
+    uncount(dev, bytes);
+    return false;
+}
+
 /* What has been made and counted is this device's. False: it could not be noted, and is gone. */
 static bool adopt(ebb_device_t *dev, const ebb_extent_t *made)
 {
@@ -147,12 +173,13 @@ static void *make_extent(ebb_device_t *dev, size_t bytes)
     ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
     ebb_extent_t made;
     pinned->refusal = -1;
-    if (!fits_budget(dev, bytes))
+    if (!fits_budget(dev, bytes) || !count_if_fits(dev, bytes))
         return NULL;
     pinned->refusal = ebb_extent_make(&dev->ebb->offload->pinning, pinned->place, bytes, &made);
-    if (pinned->refusal)
+    if (pinned->refusal) {
+        uncount(dev, bytes);
         return NULL;
-    count(dev, bytes);
+    }
     pinned->refusal = CUDA_ERROR_OUT_OF_MEMORY;
     return adopt(dev, &made) ? made.base : NULL;
 }
@@ -428,7 +455,8 @@ static void explain(ebb_device_t *dev, size_t bytes)
         ebb_log(EBB_WARN,
                 "pinned host memory: %zu bytes more would exceed the %zu MiB that EBB_HOST_BUDGET and the "
                 "machine allow%s",
-                bytes, budget(dev->ebb) / mib, all->others.count ? ", shared with other processes" : "");
+                bytes, budget(dev->ebb) / mib,
+                is_shared() && all->others.count ? ", shared with other processes" : "");
         return;
     }
     char reason[256];
@@ -442,7 +470,7 @@ static void *new_block(ebb_device_t *dev, size_t bytes)
 {
     ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
     ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
-    all->others = ebb_node_others(&all->node);
+    look_at_others(all);
     const size_t limit = budget(dev->ebb);
     if (all->registered + bytes > limit)
         ebb_pin_ahead_collect(dev->ebb); /* it becomes a cached block */
@@ -580,6 +608,7 @@ bool ebb_pinned_next_ahead(ebb_device_t *dev, const size_t *bytes, size_t count,
     size_t sum = 0, wanted = 0; /* the first that is neither cached nor small */
     if (!count || is_exiting(dev->ebb) || !start(dev))
         return false;
+    look_at_others(all);
     for (size_t i = 0; i < count; i++) {
         const size_t rounded = round_block(bytes[i]);
         sum += rounded;
@@ -660,7 +689,7 @@ bool ebb_pinned_begin_wanted(ebb_device_t *dev, size_t rounded, ebb_pin_job_t *j
 {
     ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
     ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
-    all->others = ebb_node_others(&all->node);
+    look_at_others(all);
     if (is_exiting(dev->ebb) || rounded > budget(dev->ebb))
         return false;
     if (!fits_budget(dev, rounded))
@@ -676,7 +705,7 @@ ebb_pinned_usage_t ebb_pinned_usage(ebb_device_t *dev)
 {
     ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
     ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
-    all->others = ebb_node_others(&all->node);
+    look_at_others(all);
     return (ebb_pinned_usage_t){.allocated_bytes = all->allocated,
                                 .cached_bytes = all->cached,
                                 .registered_bytes = all->registered,

@@ -18,6 +18,7 @@ typedef struct staging {
     transformer_t *model; /* borrowed */
     float *values;        /* owned */
     uint16_t *narrow;     /* owned; NULL in an fp32 run */
+    int fetched;          /* groups, by fetch_group */
 } staging_t;
 
 static void staging_open(staging_t *s, transformer_t *model)
@@ -55,6 +56,7 @@ static void fetch_group(void *context, int index, float *values)
 {
     staging_t *s = context;
     const size_t count = group_of(s, index)->count;
+    s->fetched++;
     const tensor_t *value = parameters_use(&s->model->parameters, index);
     if (value->dtype == DTYPE_FP32) {
         copy(s, values, value->data, count * sizeof *values, cudaMemcpyDeviceToHost);
@@ -334,27 +336,37 @@ static bool get_past(state_file_t *state, const checkpoint_t *checkpoint, const 
     return true;
 }
 
-static uint64_t *hashes_new(const transformer_t *model)
+static uint64_t *hashes_new(size_t count)
 {
-    uint64_t *hashes = calloc((size_t)model->layout.tensor_count, sizeof *hashes);
+    uint64_t *hashes = calloc(count, sizeof *hashes);
     if (hashes == NULL)
-        fatal("no host memory for %d hashes", model->layout.tensor_count);
+        fatal("no host memory for %zu hashes", count);
     return hashes;
 }
 
 /* ---- save ---- */
 
-static bool save_state(const char *path, const checkpoint_t *checkpoint, staging_t *s, place_t place,
+/* When all shards are there. */
+static bool save_state(const char *folder, const checkpoint_t *checkpoint, staging_t *s, place_t place,
                        const uint64_t *hashes, fault_t *fault)
 {
     state_file_t state;
     numbers_t numbers = numbers_of(checkpoint, s->model, &place);
-    if (!state_create(&state, path, fault))
-        return false;
-    bool good = put_numbers(&state, &numbers, fault) &&
-                state_put_counts(&state, "tensors", hashes, (size_t)s->model->layout.tensor_count, fault) &&
-                put_past(&state, checkpoint, s, fault) && state_finish(&state, fault);
-    state_close(&state);
+    folder_path_t path;
+    uint64_t *ends = hashes_new((size_t)place.shards);
+    bool good = true;
+    for (int k = 0; good && k < (int)place.shards; k++)
+        good = folder_shard(path, folder, k, (int)place.shards, fault) && state_last(path, &ends[k], fault);
+    good = good && folder_join(path, folder, FOLDER_STATE, fault) && state_create(&state, path, fault);
+    if (good) {
+        good = put_numbers(&state, &numbers, fault) &&
+               state_put_counts(&state, "tensors", hashes, (size_t)s->model->layout.tensor_count, fault) &&
+               put_past(&state, checkpoint, s, fault) &&
+               state_put_counts(&state, "ends", ends, (size_t)place.shards, fault) &&
+               state_finish(&state, fault);
+        state_close(&state);
+    }
+    free(ends);
     return good;
 }
 
@@ -374,54 +386,64 @@ static bool save_shard(const char *folder, staging_t *s, place_t place, fault_t 
     return good;
 }
 
-/* The other ranks' part in it. */
-static void lend_weights(transformer_t *model)
+/* The other ranks' part in it, from a group on. */
+static void lend_weights(transformer_t *model, int first)
 {
-    for (int g = 0; g < model->parameters.group_count; g++) {
+    for (int g = first; g < model->parameters.group_count; g++) {
         (void)parameters_use(&model->parameters, g);
         parameters_done(&model->parameters, g);
     }
 }
 
+/* All but state.bin. */
 static bool save_files(const char *folder, const checkpoint_t *checkpoint, staging_t *s, place_t place,
                        uint64_t *hashes, fault_t *fault)
 {
     transformer_t *model = s->model;
     element_t element = model->dtype == DTYPE_FP32 ? ELEMENT_F32 : ELEMENT_BF16;
     folder_path_t file;
-    if (model->parameters.ranks->world.rank > 0) {
-        lend_weights(model);
-        return place.shards == 1 || save_shard(folder, s, place, fault);
-    }
-    return folder_join(file, folder, FOLDER_MODEL, fault) &&
-           weights_write(file, &model->layout, element, fetch_group, s, hashes, fault) &&
-           folder_join(file, folder, FOLDER_CONFIG, fault) &&
-           config_write(file, &model->shape, element, checkpoint->options->dropout, checkpoint->end, fault) &&
-           folder_join(file, folder, FOLDER_STATE, fault) &&
-           save_state(file, checkpoint, s, place, hashes, fault) && save_shard(folder, s, place, fault);
+    bool good = true;
+    if (model->parameters.ranks->world.rank == 0)
+        good =
+            folder_join(file, folder, FOLDER_MODEL, fault) &&
+            weights_write(file, &model->layout, element, fetch_group, s, hashes, fault) &&
+            folder_join(file, folder, FOLDER_CONFIG, fault) &&
+            config_write(file, &model->shape, element, checkpoint->options->dropout, checkpoint->end, fault);
+    lend_weights(model, s->fetched);
+    if (model->parameters.ranks->world.rank < (int)place.shards)
+        good = good && save_shard(folder, s, place, fault);
+    return good;
+}
+
+/* Whether all ranks have come so far well. */
+static bool all_good(const transformer_t *model, bool good, fault_t *fault)
+{
+    const bool all = ranks_agree(model->parameters.ranks, good);
+    if (good && !all)
+        fault_write(fault, "another rank could not write its part of a checkpoint");
+    return all;
 }
 
 bool checkpoint_save(const checkpoint_t *checkpoint, transformer_t *model, place_t place, folder_path_t path,
                      fault_t *fault)
 {
     const char *folder = checkpoint->options->checkpoint;
-    ranks_t *ranks = model->parameters.ranks;
+    const ranks_t *ranks = model->parameters.ranks;
     const bool first = ranks->world.rank == 0;
     folder_path_t partial;
     staging_t staging;
-    uint64_t *hashes = hashes_new(model);
+    uint64_t *hashes = hashes_new((size_t)model->layout.tensor_count);
     staging_open(&staging, model);
     path[0] = '\0';
     place.shards = model->parameters.zero > 0 ? (uint64_t)ranks->world.count : 1;
     bool good = first ? folder_begin(folder, place.step, partial, fault)
                       : folder_partial(folder, place.step, partial, fault);
+    good = all_good(model, good, fault);
     if (good)
-        ranks_barrier(ranks);
-    good = good && save_files(partial, checkpoint, &staging, place, hashes, fault);
-    if (good)
-        ranks_barrier(ranks);
+        good = all_good(model, save_files(partial, checkpoint, &staging, place, hashes, fault), fault);
     if (good && first)
-        good = folder_commit(folder, place.step, path, fault) &&
+        good = save_state(partial, checkpoint, &staging, place, hashes, fault) &&
+               folder_commit(folder, place.step, path, fault) &&
                folder_prune(folder, checkpoint->options->keep, fault);
     staging_close(&staging);
     free(hashes);
@@ -486,9 +508,7 @@ static bool check_tensors(state_file_t *state, const char *file, const layout_t 
                           const uint64_t *hashes, fault_t *fault)
 {
     size_t count = (size_t)layout->tensor_count;
-    uint64_t *written = calloc(count, sizeof *written);
-    if (written == NULL)
-        fatal("no host memory for %zu hashes", count);
+    uint64_t *written = hashes_new(count);
     bool good = state_get_counts(state, "tensors", written, count, fault);
     for (size_t i = 0; good && i < count; i++)
         if (written[i] != hashes[i])
@@ -498,20 +518,25 @@ static bool check_tensors(state_file_t *state, const char *file, const layout_t 
     return good;
 }
 
+/* ends: to be freed; the shards' last checksums. */
 static bool load_state(const char *path, const char *weights, const checkpoint_t *checkpoint, staging_t *s,
-                       place_t *place, fault_t *fault)
+                       place_t *place, uint64_t **ends, fault_t *fault)
 {
     state_file_t state;
     numbers_t numbers = numbers_of(checkpoint, s->model, place);
-    uint64_t *hashes = hashes_new(s->model);
-    bool good = state_open(&state, path, fault) && get_numbers(&state, &numbers, fault) &&
-                weights_read("--resume", weights, &s->model->layout, take_group, s, hashes, fault) &&
-                check_tensors(&state, weights, &s->model->layout, hashes, fault) &&
-                get_past(&state, checkpoint, s, fault) && state_end(&state, fault);
+    uint64_t *hashes = hashes_new((size_t)s->model->layout.tensor_count);
+    *ends = NULL;
+    bool good = state_open(&state, path, fault) && get_numbers(&state, &numbers, fault);
     if (good && place->step > INT_MAX)
         good = fault_set(fault, "--resume %s: field step is %llu", path, (unsigned long long)place->step);
     if (good && (place->shards < 1 || place->shards > MOST_SHARDS))
         good = fault_set(fault, "--resume %s: field shards is %llu", path, (unsigned long long)place->shards);
+    if (good)
+        *ends = hashes_new((size_t)place->shards);
+    good = good && weights_read("--resume", weights, &s->model->layout, take_group, s, hashes, fault) &&
+           check_tensors(&state, weights, &s->model->layout, hashes, fault) &&
+           get_past(&state, checkpoint, s, fault) &&
+           state_get_counts(&state, "ends", *ends, (size_t)place->shards, fault) && state_end(&state, fault);
     state_close(&state);
     free(hashes);
     return good;
@@ -530,7 +555,8 @@ static bool is_needed(const shard_file_t *file)
     return false;
 }
 
-static bool load_shard(const char *folder, int number, staging_t *s, const place_t *place, fault_t *fault)
+static bool load_shard(const char *folder, int number, staging_t *s, const place_t *place, uint64_t end,
+                       fault_t *fault)
 {
     shard_file_t file = {.staging = s, .number = number, .count = (int)place->shards};
     folder_path_t path;
@@ -542,6 +568,9 @@ static bool load_shard(const char *folder, int number, staging_t *s, const place
                 get_equal(&file, "shard", (uint64_t)number, fault) &&
                 get_equal(&file, "shards", place->shards, fault) && each_array(&file, get_array, fault) &&
                 state_end(&file.state, fault);
+    if (good && file.state.chain != end)
+        good =
+            fault_set(fault, "--resume %s: it is not the one that %s was written with", path, FOLDER_STATE);
     state_close(&file.state);
     return good;
 }
@@ -551,13 +580,15 @@ bool checkpoint_load(const checkpoint_t *checkpoint, const char *path, transform
 {
     folder_path_t state, weights;
     staging_t staging;
+    uint64_t *ends = NULL;
     staging_open(&staging, model);
     bool good = folder_join(state, path, FOLDER_STATE, fault) &&
                 folder_join(weights, path, FOLDER_MODEL, fault) &&
-                load_state(state, weights, checkpoint, &staging, place, fault);
+                load_state(state, weights, checkpoint, &staging, place, &ends, fault);
     for (int k = 0; good && k < (int)place->shards; k++)
-        good = load_shard(path, k, &staging, place, fault);
+        good = load_shard(path, k, &staging, place, ends[k], fault);
     staging_close(&staging);
+    free(ends);
     return good;
 }
 

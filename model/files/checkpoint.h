@@ -16,6 +16,7 @@
  *                                stochastic); double dropout
  *   the model's tensors          uint64 tensors: a hash of each one in model.safetensors, in the layout's order
  *   past losses and norms        float outliers[OUTLIER_FLOATS]: as kernels.h has them; zeros if none are skipped
+ *   the shards                   uint64 ends[shards]: the last checksum of each
  *
  * and of shard number k, from 0 on, of n:
  *   which one                    uint64 step, shard (k), shards (n)

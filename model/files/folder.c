@@ -139,12 +139,14 @@ static bool remove_shards(const char *path, fault_t *fault)
     DIR *directory = opendir(path);
     bool good = directory != NULL || errno == ENOENT || errno == ENOTDIR || failed(path, "read", fault);
     for (const struct dirent *entry; good && directory != NULL && (entry = readdir(directory)) != NULL;) {
-        folder_path_t file;
-        int number, count, end = 0;
-        if (sscanf(entry->d_name, "state-%5d-of-%5d.bin%n", &number, &count, &end) != 2 ||
-            end != (int)strlen(entry->d_name))
+        folder_path_t file, as_written;
+        int number, count;
+        if (sscanf(entry->d_name, "state-%5d-of-%5d.bin", &number, &count) != 2)
             continue;
-        good = folder_join(file, path, entry->d_name, fault);
+        good = folder_join(file, path, entry->d_name, fault) &&
+               folder_shard(as_written, path, number - 1, count, fault);
+        if (good && strcmp(file, as_written) != 0)
+            continue;
         if (good && unlink(file) != 0 && errno != ENOENT)
             good = failed(file, "removed", fault);
     }

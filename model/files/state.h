@@ -59,4 +59,7 @@ bool state_end(state_file_t *state, fault_t *fault);
 /* After reading, or after writing that failed. */
 void state_close(state_file_t *state);
 
+/* The last checksum in a file that has been finished: another file's field may have it, to say that the two belong together. */
+bool state_last(const char *path, uint64_t *checksum, fault_t *fault);
+
 #endif

@@ -9,8 +9,10 @@
  *
  *   0   nothing: every rank has all
  *   1   masters and moments: it updates its shard, and gets the others' values from them
- *   2   and gradients: all of a group's is there from the first micro-batch that writes it until it is summed
- *   3   and values: all of a group's are there while a pass is at it, and while it is at the one before
+ *   2   and gradients: all of a group's is there from the first micro-batch that writes it until it is summed in the last one (with one
+ *       micro-batch in a step two or three blocks', with several all of them)
+ *   3   and values: all of a block's are there while a pass is at it, and while it is at the one before; those outside of the blocks until
+ *       the head's backward pass
  *
  * A gradient is summed shard by shard, each by its rank, at every level (at 0 the sums are then sent to all), and its norm is taken shard by shard.
  * So all levels have the same bits.
@@ -37,10 +39,10 @@ typedef struct group {
     size_t shard, first, mine;
     size_t start, kept; /* what this rank updates: its shard, or with --zero 0 all */
 
-    tensor_t value; /* [ranks * shard]; with --zero 3 empty but between parameters_use and parameters_done */
+    tensor_t value; /* [ranks * shard]; with --zero 3 empty but from parameters_expect to parameters_done */
     tensor_t own_value; /* [shard], with --zero 3 */
     tensor_t
-        gradient; /* [ranks * shard]; from --zero 2 on empty but between parameters_gradient and parameters_sum */
+        gradient; /* [ranks * shard]; from --zero 2 on empty but from parameters_gradient until it is summed */
     tensor_t own_gradient;     /* [shard], from --zero 2 on */
     tensor_t master, m, v;     /* of what it updates; master: empty in an fp32 run */
     cudaEvent_t there, summed; /* value, gradient, as of the last that was begun */

@@ -20,7 +20,8 @@ static size_t filled(const parameters_t *parameters, const group_t *group)
 
 static void begin_gather(parameters_t *parameters, group_t *group, const void *own)
 {
-    ranks_all_gather(parameters->ranks, own, group->value.data, group->shard, parameters->dtype);
+    ranks_all_gather(parameters->ranks, own, group->value.data,
+                     group->shard * dtype_bytes(parameters->dtype));
     ranks_mark(parameters->ranks, group->there);
     group->awaited = true;
 }
@@ -106,8 +107,8 @@ void parameters_sum(parameters_t *parameters, int index)
         return;
     ranks_reduce_scatter(parameters->ranks, group->gradient.data, group_own_gradient(group), group->shard);
     if (parameters->zero == 0)
-        ranks_all_gather(parameters->ranks, group_own_gradient(group), group->gradient.data, group->shard,
-                         DTYPE_FP32);
+        ranks_all_gather(parameters->ranks, group_own_gradient(group), group->gradient.data,
+                         group->shard * sizeof(float));
     if (parameters->zero < 2)
         return;
     end_sum(parameters);
@@ -133,7 +134,7 @@ const float *parameters_all(const parameters_t *parameters, const group_t *group
     if (parameters->zero == 0)
         return kept;
     *room = tensor_new(parameters->gpu, DTYPE_FP32, filled(parameters, group));
-    ranks_all_gather(parameters->ranks, kept, room->data, group->shard, DTYPE_FP32);
+    ranks_all_gather(parameters->ranks, kept, room->data, group->shard * sizeof(float));
     ranks_join(parameters->ranks);
     return room->data;
 }

@@ -130,7 +130,9 @@ const flag_t flag_table[] = {
      "train on so many of this machine, by a process each; torchrun, mpirun and srun start them, too",
      OF_TRAINING},
     {"Output and device", "zero", FLAG_COUNT, FIELD(zero), "0", 0, 3, "LEVEL",
-     "of several GPUs each keeps only its shard of 1: optimizer state; 2: and gradients; 3: and weights",
+     "of several GPUs each keeps only its shard of 1: optimizer state; 2: and gradients, if --accumulate is "
+     "1; "
+     "3: and weights",
      OF_TRAINING},
     {"Output and device", "graph", FLAG_SWITCH, FIELD(graph), "0", 0, 0, "",
      "capture the step once, and launch it as CUDA graphs", OF_TRAINING},

@@ -8,9 +8,9 @@
 
 #include "model/base/check.h"
 
-#define FLOAT32  7
-#define BFLOAT16 9 /* since 2.10 */
-#define SUM      0
+#define INT8    0
+#define FLOAT32 7
+#define SUM     0
 
 typedef struct unique_id {
     char bytes[128];
@@ -117,22 +117,25 @@ void ranks_reduce_scatter(ranks_t *ranks, const float *all, float *own, size_t c
     NCCL(ncclReduceScatter, all, own, count, FLOAT32, SUM, ranks->comm, ranks->stream);
 }
 
-void ranks_all_gather(ranks_t *ranks, const void *own, void *all, size_t count, dtype_t dtype)
+void ranks_all_gather(ranks_t *ranks, const void *own, void *all, size_t bytes)
 {
     if (ranks->nccl == NULL)
         return;
     follow(ranks);
-    NCCL(ncclAllGather, own, all, count, dtype == DTYPE_FP32 ? FLOAT32 : BFLOAT16, ranks->comm,
-         ranks->stream);
+    NCCL(ncclAllGather, own, all, bytes, INT8, ranks->comm, ranks->stream);
 }
 
-void ranks_barrier(ranks_t *ranks)
+bool ranks_agree(ranks_t *ranks, bool good)
 {
+    float bad = 0;
     if (ranks->nccl == NULL)
-        return;
-    CUDA(cudaMemsetAsync(ranks->token, 0, sizeof *ranks->token, ranks->gpu->stream));
+        return good;
+    CUDA(cudaMemsetAsync(ranks->token, good ? 0 : 0x3f, sizeof *ranks->token,
+                         ranks->gpu->stream)); /* 0 or 0.75 */
     ranks_all_reduce(ranks, ranks->token, 1);
+    CUDA(cudaMemcpyAsync(&bad, ranks->token, sizeof bad, cudaMemcpyDeviceToHost, ranks->stream));
     CUDA(cudaStreamSynchronize(ranks->stream));
+    return good && bad == 0;
 }
 
 void ranks_mark(ranks_t *ranks, cudaEvent_t event)

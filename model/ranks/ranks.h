@@ -4,8 +4,8 @@
  * They meet by TCP, at MASTER_ADDR and MASTER_PORT (meet.c), and talk through NCCL, which is opened when there are several: libnccl.so.2, from
  * version 2.4 on.
  *
- * Sums. Each rank has all parameters and trains on sequences of its own. As soon as a group's gradient is there (layout.h: a block, or what is
- * outside of them), it is summed over all ranks, on a stream of its own, while the backward pass goes on. The order in which NCCL adds is the same
+ * Sums. Each rank trains on sequences of its own, with parameters that all have or share out (parameters.h). As soon as a group's gradient is there
+ * (layout.h: a block, or what is outside of them), it is summed over all ranks, on a stream of its own, while the backward pass goes on. The order in which NCCL adds is the same
  * in every run with so many ranks on such links (it depends on sizes and topology, not on time), so weights stay the same on all of them.
  *
  * With one rank nothing of this happens, and NCCL is not looked for.
@@ -44,7 +44,7 @@ typedef struct ranks {
     struct ncclComm *comm;
     cudaStream_t stream;
     cudaEvent_t ready, done;
-    float *token; /* device; of ranks_barrier */
+    float *token; /* device; of ranks_agree */
 } ranks_t;
 
 /* Waits for the others. */
@@ -58,11 +58,11 @@ void ranks_close(ranks_t *ranks);
 void ranks_all_reduce(ranks_t *ranks, float *values, size_t count);
 /* own[count] becomes the sum of the rank's shard of all[ranks, count], in which it may lie. */
 void ranks_reduce_scatter(ranks_t *ranks, const float *all, float *own, size_t count);
-/* all[ranks, count] becomes every rank's own[count], which may lie in it. */
-void ranks_all_gather(ranks_t *ranks, const void *own, void *all, size_t count, dtype_t dtype);
+/* all[ranks, bytes] becomes every rank's own[bytes], which may lie in it. */
+void ranks_all_gather(ranks_t *ranks, const void *own, void *all, size_t bytes);
 
-/* Waits until every rank has come here. */
-void ranks_barrier(ranks_t *ranks);
+/* Waits until every rank has come here; whether all were good. */
+bool ranks_agree(ranks_t *ranks, bool good);
 
 /* Where the ranks' stream is. A stream that waits for it has everything so far. */
 void ranks_mark(ranks_t *ranks, cudaEvent_t event);

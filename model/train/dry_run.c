@@ -124,15 +124,21 @@ static void share_out(const trainer_t *t, const saved_t *saved, share_t shares[S
     shares[SHARES - 1] = (share_t){"scratch", rest};
 }
 
-/* Bytes that one launch of AdamW takes: a group's weights, masters, gradients and moments. */
-static size_t largest_update(const parameters_t *parameters)
+/* Bytes that one operation takes: AdamW, a group's weights, masters, gradients and moments; or, of several ranks, what gathers a group's
+ * weights, or sums its gradients. */
+static size_t largest_operation(const parameters_t *parameters)
 {
     size_t largest = 0;
     for (int g = 0; g < parameters->group_count; g++) {
         const group_t *group = &parameters->groups[g];
-        size_t bytes = group->value.bytes + group->own_value.bytes + group->master.bytes +
-                       group->gradient.bytes + group->own_gradient.bytes + group->m.bytes + group->v.bytes;
-        largest = bytes > largest ? bytes : largest;
+        const size_t all = group->shard * (size_t)parameters->ranks->world.count;
+        const size_t takes[] = {
+            group->value.bytes + group->own_value.bytes + group->master.bytes + group->gradient.bytes +
+                group->own_gradient.bytes + group->m.bytes + group->v.bytes,
+            parameters->zero < 2 ? 0 : all * sizeof(float) + group->own_gradient.bytes,
+            parameters->zero < 3 ? 0 : all * dtype_bytes(parameters->dtype) + group->own_value.bytes};
+        for (size_t i = 0; i < sizeof takes / sizeof *takes; i++)
+            largest = takes[i] > largest ? takes[i] : largest;
     }
     return largest;
 }
@@ -158,7 +164,7 @@ static void print_over(const share_t shares[SHARES], size_t over)
 static void print_budgets(const trainer_t *t, const saved_t *saved)
 {
     static const int percents[] = {80, 60, 50, 40, 30};
-    size_t peak = t->gpu.peak_bytes, floor = largest_update(&t->model.parameters);
+    size_t peak = t->gpu.peak_bytes, floor = largest_operation(&t->model.parameters);
     share_t shares[SHARES];
     bytes_text_t text;
     share_out(t, saved, shares);
@@ -173,7 +179,7 @@ static void print_budgets(const trainer_t *t, const saved_t *saved)
         else
             print_over(shares, peak - budget);
     }
-    printf("  floor: not below %s, which one launch of AdamW takes\n", bytes_text(text, floor));
+    printf("  floor: not below %s, which one operation takes\n", bytes_text(text, floor));
     puts("  time: a dry run knows none. `ebb estimate --gpu H100 -- ebb-train ...` tells what each budget "
          "costs");
 }

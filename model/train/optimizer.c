@@ -85,7 +85,8 @@ static void measure(optimizer_t *optimizer, float *result, const float *loss)
             CUDA(sum_squares(partials, group_own_gradient(group), group->mine, stream));
     }
     own -= optimizer->partial_count;
-    ranks_all_gather(parameters->ranks, own, optimizer->partials.data, optimizer->partial_count, DTYPE_FP32);
+    ranks_all_gather(parameters->ranks, own, optimizer->partials.data,
+                     optimizer->partial_count * sizeof *own);
     ranks_join(parameters->ranks);
     CUDA(gradient_scale(result, optimizer->partials.data, ranks * optimizer->partial_count, optimizer->clip,
                         stream));

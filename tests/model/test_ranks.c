@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "files.h"
+#include "model/layers/parameters.h"
 #include "trainer.h"
 
 #define SMALL "--layers 2 --width 32 --heads 2 --context 32 --batch 4 --sample 0 "
@@ -61,7 +62,7 @@ static void ranks_have_the_losses_of_as_many_micro_batches(void **state)
     }
 }
 
-/* Whoever keeps what: the same bits, in less memory. Five ranks leave some without a part of a small group. */
+/* Whoever keeps what: the same bits, in less memory. */
 static void shards_have_the_bits_of_the_whole(void **state)
 {
     (void)state;
@@ -255,13 +256,29 @@ static void shards_are_read_by_any_number_of_ranks(void **state)
     FILE *f = fopen(file, "r+");
     assert_non_null(f);
     fseek(f, -200, SEEK_END);
-    fputc(fgetc(f) ^ 1, f);
+    const int byte = fgetc(f);
+    fseek(f, -1, SEEK_CUR);
+    fputc(byte ^ 1, f);
     fclose(f);
     snprintf(arguments, sizeof arguments, SMALL "--steps 10 --dtype bf16 --width 64 --resume %s --data %s",
              folder, trainer_text());
     outcome_t out = trainer_run(arguments);
     assert_int_equal(out.exit_code, 2);
     assert_non_null(strstr(out.error, "state-00002-of-00003.bin: field"));
+    /* Another run's, of the same step. */
+    char other[600], command[1400];
+    snprintf(other, sizeof other, "%s-other", folder);
+    snprintf(command, sizeof command,
+             SMALL
+             "--steps 4 --dtype bf16 --width 64 --dropout 0.2 --gpus 3 --zero 1 --checkpoint %s --data %s",
+             other, trainer_text());
+    out = trainer_run(command);
+    assert_int_equal(out.exit_code, 0);
+    snprintf(command, sizeof command, "cp %s/step-00000004/state-00002-of-00003.bin %s", other, file);
+    assert_int_equal(system(command), 0);
+    out = trainer_run(arguments);
+    assert_int_equal(out.exit_code, 2);
+    assert_non_null(strstr(out.error, "it is not the one that state.bin was written with"));
     remove(file);
     out = trainer_run(arguments);
     assert_int_equal(out.exit_code, 2);
@@ -352,6 +369,24 @@ static void a_rank_that_is_killed_ends_the_training(void **state)
     assert_non_null(strstr(out.error, "a rank was ended by signal 9"));
 }
 
+/* With as many ranks as one likes, of elements from none on: the shards are all of them, in order. */
+static void shards_of_small_groups_may_be_empty(void **state)
+{
+    (void)state;
+    for (size_t elements = 0; elements < 200; elements += 2)
+        for (int ranks = 1; ranks <= 9; ranks++) {
+            size_t next = 0;
+            for (int rank = 0; rank < ranks; rank++) {
+                const group_shard_t s = parameters_shard(elements, ranks, rank);
+                assert_int_equal(s.first, (size_t)rank * s.size);
+                assert_true(s.count <= s.size && (s.count == 0 || s.first == next));
+                assert_true(ranks == 1 || s.size % 8 == 0);
+                next += s.count;
+            }
+            assert_int_equal(next, elements);
+        }
+}
+
 /* At any moment, also while shards are written: what was saved is whole, and leads to the same end. */
 static void killed_ranks_lose_nothing_that_was_saved(void **state)
 {
@@ -361,7 +396,7 @@ static void killed_ranks_lose_nothing_that_was_saved(void **state)
     trainer_path(log, sizeof log, "kills");
     trainer_path(folder, sizeof folder, "kills-saved");
     const history_t whole = trainer_train(SMALL "--steps 60 --gpus 2");
-    snprintf(more, sizeof more, "--checkpoint %s --checkpoint-every 1 --resume --zero 2", folder);
+    snprintf(more, sizeof more, "--checkpoint %s --checkpoint-every 1 --resume --zero 3", folder);
     for (int i = 0; i < 6; i++) {
         remove(log);
         snprintf(arguments, sizeof arguments, SMALL "--steps 60 --gpus 2 --data %s --log %s %s",
@@ -413,6 +448,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_have_the_losses_of_as_many_micro_batches),
         cmocka_unit_test(shards_have_the_bits_of_the_whole),
+        cmocka_unit_test(shards_of_small_groups_may_be_empty),
         cmocka_unit_test(shards_are_read_by_any_number_of_ranks),
         cmocka_unit_test(killed_ranks_lose_nothing_that_was_saved),
         cmocka_unit_test(whoever_starts_them),

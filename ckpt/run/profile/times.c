@@ -3,6 +3,10 @@
  * Operations of one shape (kernel, geometry, sizes of its buffers; size of a copy) take the same time, so two of each are measured and
  * the others take the shorter of those; one, where few of a step's operations are alike.
  *
+ * What communicates waits for other ranks, which learn in the same steps, each at its own pace; how long they are waited for says nothing of
+ * other steps. So all of it is measured, and none is taken to last longer than the shortest does and what its operands take at the best rate at
+ * which any moved its own.
+ *
  * It is the device's time that counts: neither what the stream waits for before the operation (copies, where memory is short), so
  * that each has an event of its own just before it; nor what copies beside it take from it, so that none runs then; nor the
  * host's way from one call to the next, so that the stream is held (profile.h) for a while where the host is not some operations
@@ -14,6 +18,7 @@
 #include "alloc/base/driver.h"
 #include "alloc/base/table.h"
 #include "alloc/device.h"
+#include "alloc/kernel/kernel.h"
 #include "ckpt/run/profile/internal.h"
 #include "ckpt/run/state.h"
 #include "offload/ebb_offload.h"
@@ -75,8 +80,11 @@ static bool classify(struct ebb_times *times, const ebb_recording_t *r)
         times->measured[i] = seen[at]++ < OF_EACH;
         measured += times->measured[i];
     }
-    for (uint32_t i = 0; good && measured > n / ONE_IN && i < n; i++)
-        times->measured[i] = times->class_of[i] == i;
+    for (uint32_t i = 0; good && i < n; i++) {
+        if (measured > n / ONE_IN)
+            times->measured[i] = times->class_of[i] == i;
+        times->measured[i] |= ebb_name_communicates(r->trace->operation[i].name);
+    }
     free(hash);
     free(first);
     free(seen);
@@ -190,6 +198,34 @@ static uint64_t between(CUevent a, CUevent b)
     return (uint64_t)((double)ms * 1e6);
 }
 
+static double operand_bytes(const ebb_trace_t *t, const ebb_trace_operation_t *o)
+{
+    double sum = 0;
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
+        sum += (double)t->buffer[t->access[k].buffer].bytes;
+    return sum;
+}
+
+/* Of the first of each shape, which has the shape's time. */
+static void leave_out_waiting(const struct ebb_times *times, ebb_trace_t *t)
+{
+    double rate = 0;
+    uint64_t shortest = UINT64_MAX;
+    for (int again = 0; again < 2; again++)
+        for (uint32_t i = 0; i < t->operation_count; i++) {
+            ebb_trace_operation_t *o = &t->operation[i];
+            if (times->class_of[i] != i || !o->duration_ns || !ebb_name_communicates(o->name))
+                continue;
+            const double ns = (double)o->duration_ns, bytes = operand_bytes(t, o);
+            if (!again) {
+                rate = bytes / ns > rate ? bytes / ns : rate;
+                shortest = o->duration_ns < shortest ? o->duration_ns : shortest;
+            } else if (rate > 0 && ns > (double)shortest + bytes / rate) {
+                o->duration_ns = shortest + (uint64_t)(bytes / rate);
+            }
+        }
+}
+
 bool ebb_times_end(ebb_device_t *dev, bool good)
 {
     struct ebb_times *times = dev->ebb->run->times;
@@ -202,6 +238,8 @@ bool ebb_times_end(ebb_device_t *dev, bool good)
         if (ns && (!c->duration_ns || ns < c->duration_ns))
             c->duration_ns = ns;
     }
+    if (good)
+        leave_out_waiting(times, t);
     for (uint32_t i = 0; good && i < t->operation_count; i++) {
         ebb_trace_operation_t *o = &t->operation[i];
         o->duration_ns = t->operation[times->class_of[i]].duration_ns;
