@@ -90,24 +90,25 @@ typedef struct sg_config {
     size_t memory_bytes; /* SOFTGPU_MEMORY: of each device */
     unsigned workers;    /* SOFTGPU_WORKERS */
     unsigned spin_ns;    /* SOFTGPU_SPIN: before an idle thread, or one that waits for work, sleeps */
-    unsigned devices;    /* SOFTGPU_DEVICES */
-    bool poison;         /* SOFTGPU_POISON */
-    bool protect;        /* SOFTGPU_PROTECT */
-    bool dry;            /* SOFTGPU_DRY */
-    int log_level;       /* SOFTGPU_LOG: 0 quiet, 1 warnings, 2 information */
-    bool deterministic;  /* SOFTGPU_SCHEDULER */
-    uint64_t seed;       /* SOFTGPU_SEED */
-    unsigned arch;       /* SOFTGPU_ARCH: ten times the compute capability; 0: not given */
+    unsigned devices;    /* of SOFTGPU_DEVICES those that the program sees (visible.c) */
+    uint8_t installed[SG_MAX_DEVICES]; /* the number that each has in the machine */
+    bool poison;                       /* SOFTGPU_POISON */
+    bool protect;                      /* SOFTGPU_PROTECT */
+    bool dry;                          /* SOFTGPU_DRY */
+    int log_level;                     /* SOFTGPU_LOG: 0 quiet, 1 warnings, 2 information */
+    bool deterministic;                /* SOFTGPU_SCHEDULER */
+    uint64_t seed;                     /* SOFTGPU_SEED */
+    unsigned arch;                     /* SOFTGPU_ARCH: ten times the compute capability; 0: not given */
 } sg_config_t;
 
 /* SOFTGPU_LIMITS (limits.c), bytes. SIZE_MAX: none. */
 typedef struct sg_limits {
-    size_t vmm;                 /* 0: the virtual memory management calls are not supported */
-    size_t reserve;             /* of one reservation of addresses */
-    size_t one_registration;    /* 0: registering is not supported */
+    size_t vmm;              /* 0: the virtual memory management calls are not supported */
+    size_t reserve;          /* of one reservation of addresses */
+    size_t one_registration; /* 0: registering is not supported */
     size_t one_host_allocation;
-    size_t pinned;              /* of all pinned memory together */
-    size_t charge;              /* device memory for each GiB pinned; 0: none */
+    size_t pinned; /* of all pinned memory together */
+    size_t charge; /* device memory for each GiB pinned; 0: none */
 } sg_limits_t;
 void sg_limits_init(void);
 
@@ -208,6 +209,11 @@ typedef struct sg_handle {
     uint32_t count;
     uint32_t chunk[]; /* [count] indices of chunks */
 } sg_handle_t;
+
+/* Of a machine with so many devices those that CUDA_VISIBLE_DEVICES names, by their numbers in the machine; how many there are. */
+unsigned sg_read_visible(unsigned installed, uint8_t visible[SG_MAX_DEVICES]);
+/* Of a device by its number in the machine. */
+void sg_device_uuid(unsigned installed, unsigned char bytes[16]);
 
 CUresult sg_phys_init(unsigned devices, size_t bytes);
 /* bytes: multiple of a chunk. NULL: out of memory */

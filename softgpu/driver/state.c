@@ -109,7 +109,8 @@ static void read_config(void)
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     c->workers = read_number("SOFTGPU_WORKERS", 1, SG_MAX_WORKERS, cores < 1 ? 1 : (unsigned)cores);
     c->spin_ns = 1000 * read_number("SOFTGPU_SPIN", 0, 10000, 20);
-    c->devices = read_number("SOFTGPU_DEVICES", 1, SG_MAX_DEVICES, 1);
+    const unsigned installed = read_number("SOFTGPU_DEVICES", 1, SG_MAX_DEVICES, 1);
+    c->devices = sg_read_visible(installed, c->installed);
     c->poison = read_number("SOFTGPU_POISON", 0, 1, 0);
     c->protect = read_number("SOFTGPU_PROTECT", 0, 1, 1);
     c->dry = read_number("SOFTGPU_DRY", 0, 1, 0);
@@ -122,8 +123,8 @@ static void read_config(void)
     /* 8 GiB, but all devices no more than half of what the machine has. */
     size_t ram = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     c->memory_bytes = (size_t)8 << 30;
-    if (c->memory_bytes > ram / 2 / c->devices)
-        c->memory_bytes = ram / 2 / c->devices;
+    if (c->memory_bytes > ram / 2 / installed)
+        c->memory_bytes = ram / 2 / installed;
     if (sg_profile_named)
         c->memory_bytes = (size_t)sg_profile->memory_gib << 30;
     const char *text = getenv("SOFTGPU_MEMORY");
@@ -147,6 +148,8 @@ static void after_fork(void)
 static CUresult start_locked(void)
 {
     read_config();
+    if (!sg.config.devices)
+        return CUDA_ERROR_NO_DEVICE;
     sg_limits_init();
     sg_rules_init();
     SG_TRY(sg_modes_init());

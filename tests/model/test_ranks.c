@@ -122,8 +122,11 @@ static void whoever_starts_them(void **state)
             const char *text = rank ? "1" : "0";
             setenv(starters[i][1], text, 1);
             setenv(starters[i][2], text, 1);
+            if (i == 3) /* each is given one device, which is its first */
+                setenv("CUDA_VISIBLE_DEVICES", rank ? "0" : "1", 1);
             process[rank] = trainer_start(arguments);
         }
+        unsetenv("CUDA_VISIBLE_DEVICES");
         for (int rank = 0; rank < 2; rank++) {
             const outcome_t its = trainer_wait(process[rank]);
             if (its.exit_code != 0)

@@ -58,8 +58,7 @@ SG_EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
     SG_TRY(sg_device_check(device));
     if (!uuid)
         return CUDA_ERROR_INVALID_VALUE;
-    memcpy(uuid->bytes, "softgpu-device-", sizeof uuid->bytes - 1);
-    uuid->bytes[sizeof uuid->bytes - 1] = (char)('0' + device);
+    sg_device_uuid(sg.config.installed[device], (unsigned char *)uuid->bytes);
     return CUDA_SUCCESS;
 }
 
@@ -82,7 +81,7 @@ SG_EXPORT CUresult cuDeviceGetPCIBusId(char *out, int length, CUdevice device)
     SG_TRY(sg_device_check(device));
     if (!out || length <= 0)
         return CUDA_ERROR_INVALID_VALUE;
-    snprintf(out, (size_t)length, "0000:%02x:00.0", (unsigned)device);
+    snprintf(out, (size_t)length, "0000:%02x:00.0", (unsigned)sg.config.installed[device]);
     return CUDA_SUCCESS;
 }
 
@@ -181,7 +180,7 @@ SG_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute
     if (attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
         *value = (int)sg.config.workers;
     if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
-        *value = device;
+        *value = sg.config.installed[device];
     for (size_t i = 0; i < sizeof attributes / sizeof attributes[0]; i++)
         if (attributes[i].attribute == attribute)
             *value = attributes[i].value;
@@ -220,10 +219,12 @@ SG_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *bus_id)
         if (sscanf(bus_id, "%x:%x.%x", &bus, &slot, &function) != 3)
             return CUDA_ERROR_INVALID_VALUE;
     }
-    if (domain || slot || function || bus >= sg.config.devices)
-        return CUDA_ERROR_INVALID_DEVICE;
-    *device = (CUdevice)bus;
-    return CUDA_SUCCESS;
+    for (unsigned i = 0; !domain && !slot && !function && i < sg.config.devices; i++)
+        if (sg.config.installed[i] == bus) {
+            *device = (CUdevice)i;
+            return CUDA_SUCCESS;
+        }
+    return CUDA_ERROR_INVALID_DEVICE;
 }
 
 SG_EXPORT CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice device)
