@@ -24,8 +24,9 @@ static int train_together(options_t *options, char **argv)
     if (options->gpus > 1 && options->gpus != world.count)
         usage_error("--gpus %d: %s has started %d ranks; leave it out", options->gpus, world.starter,
                     world.count);
-    if (options->graph && world.count > 1)
-        usage_error("--graph is for one GPU");
+    if (options->graph && world.count > 1 && options->zero > 1 && options->accumulate > 1)
+        usage_error("--graph: with --zero %d gradients are freed within a graph, so --accumulate must be 1",
+                    options->zero);
     if (world.rank > 0)
         fall_silent(options);
     train(options, world);

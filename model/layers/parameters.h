@@ -106,6 +106,10 @@ void parameters_summed(parameters_t *parameters);
 /* The rank has updated what it does: the others get it. */
 void parameters_updated(parameters_t *parameters, int group);
 
+/* What has been updated is there for all that is issued from now on, without a wait of its own: a graph's operations cannot wait for those
+ * that are not among them. */
+void parameters_settle(parameters_t *parameters);
+
 /* All of a group's masters or moments, of which this rank keeps `kept` (which may lie in a larger array): borrowed from it, or *room, which is
  * to be freed. */
 const float *parameters_all(const parameters_t *parameters, const group_t *group, const float *kept,

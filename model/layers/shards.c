@@ -61,6 +61,15 @@ void parameters_updated(parameters_t *parameters, int index)
         begin_gather(parameters, group, group_kept_value(group));
 }
 
+void parameters_settle(parameters_t *parameters)
+{
+    if (is_alone(parameters))
+        return;
+    ranks_join(parameters->ranks);
+    for (int i = 0; i < parameters->group_count; i++)
+        parameters->groups[i].awaited = false;
+}
+
 /* ---- gradients ---- */
 
 /* What fills up the shards is added like the rest. */

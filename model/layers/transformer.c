@@ -288,8 +288,10 @@ static void backward(transformer_t *model, const pass_t *pass, const batch_t *ba
                             pass_dropout_embedding(pass), pass->accumulate, pass->gpu->stream));
     tensor_free(pass->gpu, &dx);
     range_end();
-    if (micro->last)
+    if (micro->last) {
         parameters_sum(&model->parameters, 0);
+        parameters_summed(&model->parameters);
+    }
 }
 
 /* ---- the three kinds of pass ---- */

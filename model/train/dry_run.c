@@ -51,7 +51,6 @@ static void rehearse_step(trainer_t *t, saved_t *saved)
                                           .dropout = (float)o->dropout});
         tensor_free(&t->gpu, &batch.memory);
     }
-    parameters_summed(&t->model.parameters);
 }
 
 /* ---- for people ---- */

@@ -119,7 +119,6 @@ static void update(optimizer_t *optimizer, adamw_t settings, const float *scale,
 void optimizer_step(optimizer_t *optimizer, float *result, const float *loss, double rate, int step)
 {
     range_begin("optimizer");
-    parameters_summed(optimizer->parameters);
     measure(optimizer, result, loss);
     update(optimizer, settings_of(optimizer, rate, step), result + 1, NULL);
     range_end();
@@ -141,6 +140,7 @@ void optimizer_any_step(optimizer_t *optimizer, float *result, const float *loss
     range_begin("optimizer");
     measure(optimizer, result, loss);
     update(optimizer, settings_of(optimizer, 0, 1), result + 1, scalars);
+    parameters_settle(optimizer->parameters);
     range_end();
 }
 

@@ -45,9 +45,10 @@ static void let_pool_keep(const gpu_t *gpu, uint64_t bytes)
 /* From here on the step is issued call by call. */
 static void give_up(step_graph_t *graph)
 {
-    captured_t *all[] = {&graph->micro[0], &graph->micro[1], &graph->optimizer};
+    captured_t *all[] = {&graph->micro[0][0], &graph->micro[0][1], &graph->micro[1][0], &graph->micro[1][1],
+                         &graph->optimizer};
     let_pool_keep(graph->gpu, UINT64_MAX);
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (all[i]->exec != NULL)
             CUDA(cudaGraphExecDestroy(all[i]->exec));
         *all[i] = (captured_t){0};
@@ -76,10 +77,11 @@ void step_graph_close(step_graph_t *graph)
     *graph = (step_graph_t){0};
 }
 
-bool step_graph_ready(step_graph_t *graph)
+bool step_graph_ready(step_graph_t *graph, parameters_t *parameters)
 {
     if (graph->gpu == NULL || graph->ready || graph->failed)
         return graph->ready;
+    parameters_settle(parameters);
     let_pool_keep(graph->gpu, 0); /* the graphs have memory of their own: the pool's would lie idle */
     graph->ready = true;
     return true;
@@ -149,7 +151,7 @@ static void issue_training(void *context)
 void step_graph_train(step_graph_t *graph, transformer_t *model, batch_ring_t *ring, const int *inputs,
                       const int *targets, micro_batch_t micro)
 {
-    captured_t *captured = &graph->micro[micro.accumulate != 0];
+    captured_t *captured = &graph->micro[micro.accumulate != 0][micro.last];
     uint64_t counter = transformer_counter(model, graph->batch.B, graph->batch.T, micro.number);
     batch_refill(ring, &graph->batch, inputs, targets, counter);
     micro.counter = graph->batch.counter;

@@ -1,5 +1,5 @@
 /* step_graph.h: --graph: a training step as CUDA graphs: one for the first micro-batch, one for those that add to its gradients,
- * one for the optimizer. Each is captured from the calls that issue the step otherwise, so its kernels, and their results,
+ * one for the last of these, one for the optimizer. What ranks do together is in them, too. Each is captured from the calls that issue the step otherwise, so its kernels, and their results,
  * are the same; a step then takes two operations for each micro-batch (its tokens, the graph) and two for the optimizer.
  *
  * What changes from step to step is in device memory, which is written before the launch: the tokens, the Philox counter of
@@ -33,7 +33,7 @@ typedef struct step_graph {
     adamw_scalars_t *pinned; /* [slots, OPTIMIZER_SCALARS] */
     int slots;               /* of the pinned ones: steps that may be in flight */
     bool failed;             /* to capture: not tried again */
-    captured_t micro[2];     /* the first micro-batch, and a further one */
+    captured_t micro[2][2];  /* the first micro-batch or a further one; not the last or the last */
     captured_t optimizer;
 } step_graph_t;
 
@@ -41,7 +41,7 @@ void step_graph_open(step_graph_t *graph, gpu_t *gpu, const options_t *options, 
 void step_graph_close(step_graph_t *graph);
 
 /* Before a step that is not the process's first one. False: it is to be issued call by call. */
-bool step_graph_ready(step_graph_t *graph);
+bool step_graph_ready(step_graph_t *graph, parameters_t *parameters);
 
 /* As batch_upload, transformer_train and batch_free with micro; the batch has the size of open's options. The number of
  * micro-batches, rates and seeds are those of all steps. */

@@ -94,7 +94,7 @@ static void issue_step(trainer_t *t, int step)
     uint64_t before = launches_issued;
     CUDA(cudaEventRecord(pending->began, t->gpu.stream));
     if (step > t->first_step)
-        (void)step_graph_ready(&t->graph);
+        (void)step_graph_ready(&t->graph, &t->model.parameters);
     for (int micro = 0; micro < t->options->accumulate; micro++)
         issue_micro_batch(t, micro);
     sum_results(t);

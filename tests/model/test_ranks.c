@@ -228,6 +228,27 @@ static history_t resume(const char *folder, const char *how)
     return end_of(log);
 }
 
+/* What ranks do together is captured with the rest. */
+static void graphs_have_the_bits_of_single_calls(void **state)
+{
+    (void)state;
+    on_devices(2);
+    for (int zero = 0; zero <= 3; zero++)
+        for (int accumulate = 1; accumulate <= (zero < 2 ? 3 : 1); accumulate += 2) {
+            char arguments[256];
+            snprintf(arguments, sizeof arguments,
+                     SMALL
+                     "--steps 9 --dropout 0.1 --dtype bf16 --width 64 --eval-every 4 --gpus 2 --zero %d "
+                     "--accumulate %d",
+                     zero, accumulate);
+            const history_t by_calls = trainer_train(arguments);
+            strcat(arguments, " --graph");
+            const history_t by_graphs = trainer_train(arguments);
+            assert_same(&by_calls, &by_graphs, arguments);
+            assert_true(by_graphs.launches[8] < by_calls.launches[8] / 2);
+        }
+}
+
 /* Written as shards by some ranks, read by as many, by others, and by one, whoever keeps what. */
 static void shards_are_read_by_any_number_of_ranks(void **state)
 {
@@ -435,8 +456,9 @@ static void what_cannot_be_is_told(void **state)
 {
     (void)state;
     on_devices(1);
-    refuses("--gpus 2 --graph", 2, "--graph is for one GPU");
     setenv("WORLD_SIZE", "2", 1);
+    setenv("RANK", "1", 1);
+    refuses("--graph --zero 2 --accumulate 2", 2, "--accumulate must be 1");
     setenv("RANK", "2", 1);
     refuses("", 2, "RANK=2, as torchrun sets it: must be between 0 and 1");
     setenv("RANK", "0", 1);
@@ -451,6 +473,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_have_the_losses_of_as_many_micro_batches),
         cmocka_unit_test(shards_have_the_bits_of_the_whole),
+        cmocka_unit_test(graphs_have_the_bits_of_single_calls),
         cmocka_unit_test(shards_of_small_groups_may_be_empty),
         cmocka_unit_test(shards_are_read_by_any_number_of_ranks),
         cmocka_unit_test(killed_ranks_lose_nothing_that_was_saved),
