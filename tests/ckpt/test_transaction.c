@@ -162,15 +162,30 @@ static const char *faults_of(const point_t *p, bool host)
     return text;
 }
 
-/* NULL, or what is wrong. Not every run makes the same calls while it learns: where no plan was begun, the call came before that. */
+static const char *last(const char *log, const char *words)
+{
+    const char *found = NULL;
+    for (const char *at = log; (at = strstr(at, words)); at++)
+        found = at;
+    return found;
+}
+
+/* None was begun, or the last one has been left. */
+static bool is_without_plan(const char *log)
+{
+    const char *begun = last(log, "ebb: making a plan"), *left = last(log, "ebb: leaving the plan");
+    return !begun || (left && left > begun);
+}
+
+/* NULL, or what is wrong. Not every run makes the same calls while it learns: the call may have come before a plan was begun, or when it had
+ * been left. */
 static const char *judge(const scene_t *s, const program_run_t *without, const program_run_t *with,
                          const point_t *p)
 {
     if (strstr(with->log, "condition of ebb") || strstr(with->log, "please report this"))
         return "a condition of ebb's own";
     if (with->status)
-        return was_told(with) &&
-                       (p->phase == AFTER || is_programs(p) || !strstr(with->log, "ebb: making a plan"))
+        return was_told(with) && (p->phase == AFTER || is_programs(p) || is_without_plan(with->log))
                    ? NULL
                    : "it has failed";
     if (strcmp(without->output, with->output))
