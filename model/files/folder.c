@@ -7,10 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-#define STEP_DIGITS 8 /* at least */
+#define STEP_DIGITS 8   /* at least */
+#define LOCK_TRIES  100 /* ten seconds */
 
 static bool failed(const char *path, const char *what, fault_t *fault)
 {
@@ -179,6 +182,29 @@ bool folder_prepare(const char *folder, fault_t *fault)
         return failed(folder, "made", fault);
     if (access(folder, R_OK | W_OK | X_OK) != 0)
         return failed(folder, "written into", fault);
+    return true;
+}
+
+bool folder_lock(const char *folder, int *lock, fault_t *fault)
+{
+    const struct timespec pause = {.tv_nsec = 100000000};
+    folder_path_t path;
+    if (!folder_join(path, folder, ".lock", fault))
+        return false;
+    *lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (*lock < 0)
+        return failed(path, "made", fault);
+    for (int tries = 0; flock(*lock, LOCK_EX | LOCK_NB) != 0; tries++) {
+        const int why = errno;
+        if (why == EWOULDBLOCK && tries < LOCK_TRIES) {
+            nanosleep(&pause, NULL);
+            continue;
+        }
+        close(*lock);
+        *lock = -1;
+        return why != EWOULDBLOCK ||
+               fault_set(fault, "%s: another training writes its checkpoints there", folder);
+    }
     return true;
 }
 

@@ -4,6 +4,7 @@
  *     model.safetensors, config.json, state.bin, state-00001-of-00001.bin    (checkpoint.h)
  *     complete                     marker: written last; without it, the checkpoint does not count
  *   FOLDER/.step-00000100.partial/ one that is being written
+ *   FOLDER/.lock                   a training writes here (flock(2)); stays
  *
  * The order of events: files are written under the partial name, each brought to the disk (fsync), the folder that
  * holds them too; renamed; FOLDER brought to the disk; then the marker, and both again. A checkpoint that is removed
@@ -36,6 +37,10 @@ bool folder_newest(const char *folder, bool *found, folder_path_t checkpoint, ui
 
 /* Creates FOLDER if necessary (not what it lies in), and makes sure that files can be made in it. */
 bool folder_prepare(const char *folder, fault_t *fault);
+
+/* Nobody else writes into FOLDER until *lock is closed, which is -1 where the file system has no locks. One that does now is waited for a
+ * while: the ranks of a training that was ended may not know it yet. */
+bool folder_lock(const char *folder, int *lock, fault_t *fault);
 
 /* Makes an empty partial checkpoint in FOLDER, whose path is given back.
  * What is left of an interrupted one of the same step is removed. */

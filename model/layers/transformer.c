@@ -128,13 +128,14 @@ static void embed(transformer_t *model, const pass_t *pass, const batch_t *batch
     range_begin("embedding");
     outer_t w = values_of_outer(model);
     norm_t *first = &model->kept->norms[0];
-    block_t block = values_of_block(model, 0);
+    parameters_expect(&model->parameters, 1);
     const char *wpe = w.wpe; /* from the pass's first position on */
     if (wpe != NULL)
         wpe += (size_t)pass_position(pass) * (size_t)pass->C * dtype_bytes(pass->dtype);
     first->x = pass_tensor(pass, pass->C); /* [N,C] */
     CUDA(embedding_forward(pass->dtype, first->x.data, batch->tokens, w.wte, wpe, pass->B, pass->T, pass->C,
                            pass_dropout_embedding(pass), pass->gpu->stream));
+    block_t block = values_of_block(model, 0);
     norm_forward(pass, first, block.norm1_w, block.norm1_b);
     range_end();
 }

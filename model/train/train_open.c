@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "model/base/bytes.h"
 #include "model/base/check.h"
@@ -74,6 +75,9 @@ void open_files(trainer_t *t)
     must(dataset_fingerprint(&t->data, &t->checkpoint.data, &fault), &fault);
     if (o->checkpoint != NULL)
         must(folder_prepare(o->checkpoint, &fault), &fault);
+    t->lock = -1;
+    if (o->checkpoint != NULL && t->ranks.world.rank == 0)
+        must(folder_lock(o->checkpoint, &t->lock, &fault), &fault);
     must(checkpoint_find(o, &t->resumed, t->resumed_from, &fault), &fault);
     if (o->resume != NULL && !t->resumed)
         fprintf(stderr, "no checkpoint in %s yet: the training begins at the beginning\n", o->checkpoint);
@@ -184,6 +188,8 @@ void close_all(trainer_t *t)
         CUDA(cudaEventDestroy(t->pending[i].done));
     }
     CUDA(cudaFreeHost(t->pinned));
+    if (t->lock >= 0)
+        close(t->lock);
     batch_ring_close(&t->ring);
     close_model(t);
     ranks_close(&t->ranks);

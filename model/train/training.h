@@ -75,6 +75,7 @@ typedef struct trainer {
     bool resumed;
     folder_path_t resumed_from;
     place_t place;  /* of what is issued */
+    int lock;       /* of --checkpoint's folder, by rank 0; -1: none */
     uint64_t saved; /* the last checkpoint's step, or where the training began */
     pending_t pending[STEPS_IN_FLIGHT];
     int skipped;        /* steps read back that were outliers */

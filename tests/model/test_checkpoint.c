@@ -224,6 +224,22 @@ static void wait_for_steps(int process, int steps)
     }
 }
 
+static void one_training_writes_into_a_folder(void **state)
+{
+    (void)state;
+    char arguments[512];
+    snprintf(arguments, sizeof arguments, "--steps 1000000 --checkpoint %s", folder_of("kept"));
+    int process = start(arguments);
+    wait_for_steps(process, 3);
+    outcome_t outcome = run("--steps 4 --checkpoint %s", folder_of("kept"));
+    kill(process, SIGKILL);
+    assert_refused(&outcome, "another training writes its checkpoints there");
+    (void)trainer_wait(process);
+    outcome = run("--steps 4 --checkpoint %s", folder_of("kept"));
+    assert_done(&outcome);
+    files_clean();
+}
+
 static void signal_saves_and_exits_0(void **state)
 {
     (void)state;
@@ -552,6 +568,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resumed_training_has_the_same_bits),
         cmocka_unit_test(resumed_training_on_shards_has_the_same_bits),
+        cmocka_unit_test(one_training_writes_into_a_folder),
         cmocka_unit_test(signal_saves_and_exits_0),
         cmocka_unit_test(killed_training_goes_on_from_the_last_good_checkpoint),
         cmocka_unit_test(latest_checkpoints_are_kept),
