@@ -23,7 +23,7 @@ RULES = {
     "model/base": ["model/kernels"],
     "model/options": ["model/base", "model/kernels"],
     "model/data": ["model/base", "model/kernels"],
-    "model/layers": ["model/base", "model/kernels", "model/options", "model/data"],
+    "model/layers": ["model/base", "model/kernels", "model/options", "model/data", "model/ranks"],
     "model/files": ["model/base", "model/kernels", "model/options", "model/data", "model/layers"],
     "model/train": ["model"],
     "softgpu": [],
