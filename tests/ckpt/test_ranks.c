@@ -250,7 +250,7 @@ static void plans_that_were_saved(void **state)
 static void trainer_whose_weights_are_gathered(void **state)
 {
     (void)state;
-    train_both((shared_t){2, 3, 2}, 50);
+    train_both((shared_t){2, 3, 2}, 60);
 }
 
 static void trainer_in_every_budget(void **state)
