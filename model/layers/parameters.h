@@ -39,11 +39,10 @@ typedef struct group {
     size_t shard, first, mine;
     size_t start, kept; /* what this rank updates: its shard, or with --zero 0 all */
 
-    tensor_t value; /* [ranks * shard]; with --zero 3 empty but from parameters_expect to parameters_done */
-    tensor_t own_value; /* [shard], with --zero 3 */
-    tensor_t
-        gradient; /* [ranks * shard]; from --zero 2 on empty but from parameters_gradient until it is summed */
-    tensor_t own_gradient;     /* [shard], from --zero 2 on */
+    /* [ranks * shard]. With --zero 3 the value is empty but from parameters_expect to parameters_done, from --zero 2 on the gradient but from
+     * parameters_gradient until it is summed; then there is the rank's own [shard] of it. */
+    tensor_t value, own_value;
+    tensor_t gradient, own_gradient;
     tensor_t master, m, v;     /* of what it updates; master: empty in an fp32 run */
     cudaEvent_t there, summed; /* value, gradient, as of the last that was begun */
     bool awaited;              /* nothing has waited for `there` yet */
