@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "alloc/base/options.h"
 #include "cli/cli.h"
 #include "cli/process.h"
 #include "cli/report_show.h"
@@ -21,16 +22,6 @@ static void name(const char *variable, const char *folder, const char *file, cha
         return;
     snprintf(path, PATH_MAX, "%s/%s", folder, file);
     setenv(variable, path, 1);
-}
-
-/* %p in a name is the program's process. */
-static void find_statistics(pid_t pid, char out[PATH_MAX])
-{
-    const char *set = getenv("EBB_STATS"), *given = set ? set : "", *process = strstr(given, "%p");
-    if (process)
-        snprintf(out, PATH_MAX, "%.*s%d%s", (int)(process - given), given, (int)pid, process + 2);
-    else
-        snprintf(out, PATH_MAX, "%s", given);
 }
 
 /* Where the program has never been short of memory, that is the answer. */
@@ -50,9 +41,10 @@ static void tell(const char *report, const char *statistics)
 
 static void write_report(char **program, pid_t pid, const char *report, const char *command)
 {
-    char statistics[PATH_MAX];
-    find_statistics(pid, statistics);
-    if (access(statistics, R_OK)) {
+    char statistics[EBB_FILE_NAME_ROOM];
+    const char *given = getenv("EBB_STATS");
+    ebb_options.rank = ebb_process_rank(environ); /* the program's, too */
+    if (!ebb_file_name(given ? given : "", pid, statistics) || access(statistics, R_OK)) {
         ebb_cli_fail(
             report,
             "there is nothing to report: the program has left no statistics (has it used the device?)");

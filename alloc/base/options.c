@@ -5,7 +5,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "alloc/base/status.h"
 
@@ -316,17 +315,15 @@ static bool read_variable(const char *variable)
     return false;
 }
 
-bool ebb_file_name(const char *value, char out[EBB_FILE_NAME_ROOM])
+bool ebb_file_name(const char *value, pid_t process, char out[EBB_FILE_NAME_ROOM])
 {
     size_t at = 0;
     for (const char *c = value; *c && at + 24 < EBB_FILE_NAME_ROOM; c++) {
-        const bool process = c[0] == '%' && c[1] == 'p', rank = c[0] == '%' && c[1] == 'r';
-        if (process || rank)
+        if (c[0] == '%' && (c[1] == 'p' || c[1] == 'r'))
             at += (size_t)snprintf(out + at, EBB_FILE_NAME_ROOM - at, "%d",
-                                   process ? (int)getpid() : ebb_options.rank.number);
+                                   *++c == 'p' ? (int)process : ebb_options.rank.number);
         else
             out[at++] = *c;
-        c += process || rank;
     }
     out[at] = 0;
     return at + 24 < EBB_FILE_NAME_ROOM;

@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 #include "alloc/base/status.h"
 
@@ -164,9 +165,9 @@ extern ebb_options_t ebb_options;
  * valid name; true if there were none. Called once, before anything else. */
 bool ebb_options_read(char *const *environment);
 
-/* The file that an option's value names, of this process: %p becomes its number, %r its rank. False: too long. */
+/* The file that an option's value names, of a process: %p becomes its number, %r its rank, which is ebb_options's. False: too long. */
 enum { EBB_FILE_NAME_ROOM = 1200 };
-bool ebb_file_name(const char *value, char out[EBB_FILE_NAME_ROOM]);
+bool ebb_file_name(const char *value, pid_t process, char out[EBB_FILE_NAME_ROOM]);
 
 /* By the variables that torchrun, Open MPI, MPICH and Slurm set, in an environment (environ(7)). */
 ebb_process_rank_t ebb_process_rank(char *const *environment);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "alloc/base/options.h"
 #include "alloc/base/status.h"
@@ -38,7 +39,7 @@ static bool write_file(struct ebb_file_names *names, unsigned variant, const cha
     if (!names->taken)
         names->by = variant;
     names->taken = true;
-    const bool named = ebb_file_name(option, path);
+    const bool named = ebb_file_name(option, getpid(), path);
     if (variant != names->by)
         snprintf(path + strlen(path), 16, ".%u", variant);
     FILE *f = named ? fopen(path, "w") : NULL;

@@ -2,6 +2,7 @@
 #include "ckpt/run/internal.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #include "alloc/base/driver.h"
 #include "alloc/base/options.h"
@@ -71,7 +72,7 @@ static ebb_plan_t *given_plan(const ebb_trace_t *trace, const ebb_plan_request_t
 {
     char why[256] = "", path[EBB_FILE_NAME_ROOM];
     const ebb_check_limits_t limits = {q->device_bytes, q->host_bytes};
-    ebb_plan_t *plan = ebb_file_name(ebb_options.plan, path)
+    ebb_plan_t *plan = ebb_file_name(ebb_options.plan, getpid(), path)
                            ? ebb_plan_given(path, trace, &q->hardware, why, sizeof why)
                            : NULL;
     if (plan && ebb_check_plan(trace, plan, &limits, why, sizeof why)) {

@@ -66,14 +66,14 @@ static void names_of_files_have_process_and_rank(void **state)
     (void)state;
     char *rank[] = {"RANK=3", "WORLD_SIZE=8", NULL}, out[EBB_FILE_NAME_ROOM], expected[64], longest[1200];
     assert_true(ebb_options_read(rank));
-    assert_true(ebb_file_name("a-%r.%p%%r%", out));
+    assert_true(ebb_file_name("a-%r.%p%%r%", getpid(), out));
     snprintf(expected, sizeof expected, "a-3.%d%%3%%", (int)getpid());
     assert_string_equal(out, expected);
     memset(longest, 'x', sizeof longest - 1);
     longest[sizeof longest - 1] = 0;
-    assert_false(ebb_file_name(longest, out));
+    assert_false(ebb_file_name(longest, 1, out));
     assert_true(ebb_options_read(NULL));
-    assert_true(ebb_file_name("%r", out));
+    assert_true(ebb_file_name("%r", 1, out));
     assert_string_equal(out, "0");
 }
 

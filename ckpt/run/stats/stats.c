@@ -240,7 +240,7 @@ static void write_obscure(ebb_device_t *dev, FILE *f)
 static void write_file(ebb_device_t *dev, const ebb_statistics_t *s, const ebb_device_list_t *devices)
 {
     char path[EBB_FILE_NAME_ROOM];
-    FILE *f = ebb_file_name(ebb_options.stats, path) ? fopen(path, "we") : NULL;
+    FILE *f = ebb_file_name(ebb_options.stats, getpid(), path) ? fopen(path, "we") : NULL;
     if (!f) {
         ebb_log(EBB_WARN, "EBB_STATS=%s: %s", ebb_options.stats, strerror(errno));
         return;
