@@ -331,9 +331,15 @@ static void run_one_by_one(uint64_t first, uint64_t count)
 /* The thread-local storage of the kernel library, which holds its shared variables. */
 typedef struct tls {
     uintptr_t code;
-    char *at;
-    size_t bytes;
+    size_t module, bytes;
 } tls_t;
+
+/* Of a module, from an offset: Drepper, ELF Handling for Thread-Local Storage, 3.4.2. What dl_iterate_phdr tells of where it is
+ * does not do: in glibc it is nothing at times for the module whose number is the length of the thread's table. */
+typedef struct tls_index {
+    unsigned long module, offset;
+} tls_index_t;
+void *__tls_get_addr(tls_index_t *index);
 
 static int find_tls(struct dl_phdr_info *info, size_t size, void *out)
 {
@@ -347,7 +353,7 @@ static int find_tls(struct dl_phdr_info *info, size_t size, void *out)
     }
     for (int i = 0; mine && i < info->dlpi_phnum; i++)
         if (info->dlpi_phdr[i].p_type == PT_TLS) {
-            tls->at = info->dlpi_tls_data;
+            tls->module = info->dlpi_tls_modid;
             tls->bytes = info->dlpi_phdr[i].p_memsz;
         }
     return mine;
@@ -357,8 +363,8 @@ void sg_run_shared_area(char **at, size_t *bytes)
 {
     tls_t tls = {.code = (uintptr_t)sg_run.entry->thread_main};
     dl_iterate_phdr(find_tls, &tls);
-    *at = tls.at;
-    *bytes = tls.at ? tls.bytes : 0;
+    *at = tls.module ? __tls_get_addr(&(tls_index_t){tls.module, 0}) : NULL;
+    *bytes = tls.bytes;
 }
 
 static void swap_shared(char *area, size_t bytes, sg_block_t *from, const sg_block_t *to)
@@ -388,7 +394,6 @@ static void take_turns(void)
 {
     char *area;
     size_t bytes;
-    *sg_run.entry->launch = sg_run.launch; /* so that the storage exists */
     sg_run_shared_area(&area, &bytes);
     sg_run.blocks = (uint64_t)sg_run.launch->grid[0] * sg_run.launch->grid[1] * sg_run.launch->grid[2];
     sg_run.all = calloc(sg_run.blocks, sizeof *sg_run.all);

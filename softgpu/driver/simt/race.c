@@ -108,7 +108,6 @@ void sg_check_block_begin(sg_block_t *b)
         return;
     char *area;
     size_t bytes;
-    *sg_run.entry->launch = sg_run.launch; /* so that the area exists */
     sg_run_shared_area(&area, &bytes);
     if (!pending)
         pending = calloc(1, sizeof *pending);
