@@ -80,6 +80,22 @@ void ebb_node_tell(const ebb_node_t *node, size_t pinned_bytes);
 /* A system call, and one more for each slot in use; none if it is alone. */
 ebb_others_t ebb_node_others(ebb_node_t *node);
 
+/* ---- how much the process may pin (pin_budget.c); ebb_lock() held ---- */
+
+/* Of EBB_HOST_BUDGET and what the others have, as of the last look at them, bytes; no less than what is pinned already, where it is shared: one
+ * that comes late may find less. */
+size_t ebb_pin_budget(ebb_t *ebb);
+/* As ebb_node_others; nothing where the budget is not shared. */
+void ebb_pin_look_at_others(ebb_t *ebb);
+bool ebb_pin_fits(ebb_device_t *dev, size_t bytes);
+/* What is pinned is counted before it is there, and what is unpinned when it is gone. */
+void ebb_pin_count(ebb_device_t *dev, size_t bytes);
+void ebb_pin_uncount(ebb_device_t *dev, size_t bytes);
+/* False: others have taken what there was, and it is not counted. */
+bool ebb_pin_count_if_fits(ebb_device_t *dev, size_t bytes);
+/* Says why so many bytes more are not pinned, once for each kind of reason. */
+void ebb_pin_explain(ebb_device_t *dev, size_t bytes);
+
 /* ---- between pinned.c and pin_ahead.c; ebb_lock() held ---- */
 
 /* One thing to do without the lock. */
@@ -200,7 +216,7 @@ typedef struct ebb_pageable {
     bool said;
 } ebb_pageable_t;
 
-/* pinned.c: budget and machine are one for all devices. */
+/* pin_budget.c: budget and machine are one for all devices. */
 typedef struct ebb_pinned_total {
     size_t host_bytes; /* what the machine or the control group has; 0: not looked at yet */
     ebb_node_t node;

@@ -42,52 +42,6 @@ static bool is_exiting(const ebb_t *ebb)
     return atomic_load(&ebb->offload->exiting);
 }
 
-/* Of the option: all of the machine's that may be pinned. Asking for more than there is would end with the kernel killing processes, not with
- * an error. */
-static size_t whole_budget(const ebb_pinned_total_t *all)
-{
-    const int64_t option = ebb_options.host_budget;
-    if (!option)
-        return all->host_bytes / 2;
-    if (option < 0)
-        return (size_t)((double)all->host_bytes * (double)-option / 100.0);
-    return (uint64_t)option < all->host_bytes ? (size_t)option : all->host_bytes;
-}
-
-static bool is_shared(void)
-{
-    return ebb_options.host_budget <= 0;
-}
-
-/* Of a budget that is shared: an equal part, or what the others have left, as of the last look at them. */
-static size_t share(const ebb_pinned_total_t *all)
-{
-    const size_t whole = whole_budget(all), part = whole / (all->others.count + 1),
-                 left = whole > all->others.pinned_bytes ? whole - all->others.pinned_bytes : 0;
-    return part < left ? part : left;
-}
-
-static void look_at_others(ebb_pinned_total_t *all)
-{
-    if (is_shared())
-        all->others = ebb_node_others(&all->node);
-}
-
-/* What is pinned when others come stays so: one that comes late may find less. */
-static size_t budget(ebb_t *ebb)
-{
-    ebb_pinned_total_t *all = &ebb->offload->pinned;
-    if (!all->host_bytes) {
-        const ebb_limits_t l = ebb_limits_read();
-        all->host_bytes = l.cgroup_bytes < l.machine_bytes ? l.cgroup_bytes : l.machine_bytes;
-        ebb_node_join(&all->node, l.cgroup);
-        look_at_others(all);
-    }
-    if (!is_shared())
-        return whole_budget(all);
-    return share(all) > all->registered ? share(all) : all->registered;
-}
-
 /* ---- extents ---- */
 
 static int by_base(const void *a, const void *b)
@@ -103,43 +57,6 @@ static int by_address(const void *a, const void *b)
     return key->base < e->base ? -1 : key->base >= e->base + e->bytes;
 }
 
-static bool fits_budget(ebb_device_t *dev, size_t bytes)
-{
-    ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
-    return bytes <= budget(dev->ebb) && all->registered <= budget(dev->ebb) - bytes;
-}
-
-/* Counted before it is there, or no longer. */
-static void count(ebb_device_t *dev, size_t bytes)
-{
-    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
-    ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
-    pinned->registered += bytes;
-    all->registered += bytes;
-    ebb_node_tell(&all->node, all->registered);
-}
-
-static void uncount(ebb_device_t *dev, size_t bytes)
-{
-    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
-    ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
-    pinned->registered -= bytes;
-    all->registered -= bytes;
-    ebb_node_tell(&all->node, all->registered);
-}
-
-/* The others see it at once, and of two that do so at the same time one at least sees the other. */
-static bool count_if_fits(ebb_device_t *dev, size_t bytes)
-{
-    ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
-    count(dev, bytes);
-    look_at_others(all);
-    if (!is_shared() || all->registered <= share(all))
-        return true;
-    uncount(dev, bytes);
-    return false;
-}
-
 /* What has been made and counted is this device's. False: it could not be noted, and is gone. */
 static bool adopt(ebb_device_t *dev, const ebb_extent_t *made)
 {
@@ -152,7 +69,7 @@ static bool adopt(ebb_device_t *dev, const ebb_extent_t *made)
     if (!held) {
         free(e);
         ebb_extent_delete(&dev->ebb->offload->pinning, made);
-        uncount(dev, made->bytes);
+        ebb_pin_uncount(dev, made->bytes);
         return false;
     }
     EBB_ASSERT(*held == e);
@@ -173,11 +90,11 @@ static void *make_extent(ebb_device_t *dev, size_t bytes)
     ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
     ebb_extent_t made;
     pinned->refusal = -1;
-    if (!fits_budget(dev, bytes) || !count_if_fits(dev, bytes))
+    if (!ebb_pin_fits(dev, bytes) || !ebb_pin_count_if_fits(dev, bytes))
         return NULL;
     pinned->refusal = ebb_extent_make(&dev->ebb->offload->pinning, pinned->place, bytes, &made);
     if (pinned->refusal) {
-        uncount(dev, bytes);
+        ebb_pin_uncount(dev, bytes);
         return NULL;
     }
     pinned->refusal = CUDA_ERROR_OUT_OF_MEMORY;
@@ -217,7 +134,7 @@ static void end_unpinning(ebb_device_t *dev, const ebb_extent_t *e, ebb_status_t
         return;
     }
     pinned->apart -= e->bytes;
-    uncount(dev, e->bytes);
+    ebb_pin_uncount(dev, e->bytes);
 }
 
 static void delete_extent(ebb_device_t *dev, const void *base)
@@ -441,37 +358,12 @@ static bool make_room_anywhere(ebb_device_t *dev, size_t bytes)
 
 /* ---- the interface ---- */
 
-/* Once per kind of reason. */
-static void explain(ebb_device_t *dev, size_t bytes)
-{
-    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
-    ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
-    bool *said = pinned->refusal == -1 ? &all->said_budget : &all->said_other;
-    if (*said || pinned->refusal == CUDA_ERROR_DEINITIALIZED)
-        return;
-    *said = true;
-    const size_t mib = 1 << 20;
-    if (pinned->refusal == -1) {
-        ebb_log(EBB_WARN,
-                "pinned host memory: %zu bytes more would exceed the %zu MiB that EBB_HOST_BUDGET and the "
-                "machine allow%s",
-                bytes, budget(dev->ebb) / mib,
-                is_shared() && all->others.count ? ", shared with other processes" : "");
-        return;
-    }
-    char reason[256];
-    ebb_limits_t limits = ebb_limits_read();
-    bool known = ebb_limits_explain(&limits, all->registered, bytes, reason, sizeof reason);
-    ebb_log(EBB_WARN, "host memory cannot be pinned (%s; %zu MiB are)%s%s", ebb_last_failure(),
-            all->registered / mib, known ? ": " : "", known ? reason : "");
-}
-
 static void *new_block(ebb_device_t *dev, size_t bytes)
 {
     ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
     ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
-    look_at_others(all);
-    const size_t limit = budget(dev->ebb);
+    ebb_pin_look_at_others(dev->ebb);
+    const size_t limit = ebb_pin_budget(dev->ebb);
     if (all->registered + bytes > limit)
         ebb_pin_ahead_collect(dev->ebb); /* it becomes a cached block */
     if (all->registered + bytes > limit)
@@ -485,7 +377,7 @@ static void *new_block(ebb_device_t *dev, size_t bytes)
                 : mallocx(bytes, arena_flags(pinned) | MALLOCX_LG_ALIGN(__builtin_ctzll(SMALL_ALIGN_BYTES)));
     while (!block && make_room_anywhere(dev, bytes));
     if (!block)
-        explain(dev, bytes);
+        ebb_pin_explain(dev, bytes);
     return block;
 }
 
@@ -496,8 +388,8 @@ void *ebb_pinned_alloc(ebb_device_t *dev, size_t bytes)
     if (is_exiting(dev->ebb) || !start(dev))
         return NULL;
     pinned->refusal = -1;
-    if (bytes > budget(dev->ebb)) {
-        explain(dev, bytes);
+    if (bytes > ebb_pin_budget(dev->ebb)) {
+        ebb_pin_explain(dev, bytes);
         return NULL;
     }
     size_t rounded = round_block(bytes);
@@ -515,7 +407,7 @@ void *ebb_pinned_alloc(ebb_device_t *dev, size_t bytes)
 
 static size_t content_budget(ebb_device_t *dev)
 {
-    return budget(dev->ebb) - budget(dev->ebb) / 8;
+    return ebb_pin_budget(dev->ebb) - ebb_pin_budget(dev->ebb) / 8;
 }
 
 void *ebb_pinned_alloc_content(ebb_device_t *dev, size_t bytes)
@@ -525,7 +417,7 @@ void *ebb_pinned_alloc_content(ebb_device_t *dev, size_t bytes)
     if (bytes + all->allocated <= content_budget(dev))
         return ebb_pinned_alloc(dev, bytes);
     pinned->refusal = -1;
-    explain(dev, bytes);
+    ebb_pin_explain(dev, bytes);
     return NULL;
 }
 
@@ -608,7 +500,7 @@ bool ebb_pinned_next_ahead(ebb_device_t *dev, const size_t *bytes, size_t count,
     size_t sum = 0, wanted = 0; /* the first that is neither cached nor small */
     if (!count || is_exiting(dev->ebb) || !start(dev))
         return false;
-    look_at_others(all);
+    ebb_pin_look_at_others(dev->ebb);
     for (size_t i = 0; i < count; i++) {
         const size_t rounded = round_block(bytes[i]);
         sum += rounded;
@@ -616,7 +508,7 @@ bool ebb_pinned_next_ahead(ebb_device_t *dev, const size_t *bytes, size_t count,
             wanted = rounded;
     }
     const bool fits =
-        all->registered + wanted <= budget(dev->ebb) / 8 * 7 && unused_bytes(pinned) + wanted <= sum;
+        all->registered + wanted <= ebb_pin_budget(dev->ebb) / 8 * 7 && unused_bytes(pinned) + wanted <= sum;
     const shelf_t *surplus = wanted && !fits ? find_surplus(pinned, bytes, count) : NULL;
     if (surplus) {
         const ebb_extent_t *e = find_extent(dev, surplus->block[surplus->count - 1]);
@@ -636,7 +528,7 @@ void ebb_pinned_begin_ahead(ebb_device_t *dev, const ebb_pin_job_t *job)
         pinned->shelf[i].unused--;
         take_apart(dev, shelf_pop(dev, i));
     } else {
-        count(dev, job->extent.bytes);
+        ebb_pin_count(dev, job->extent.bytes);
         pinned->apart += job->extent.bytes;
     }
 }
@@ -650,7 +542,7 @@ bool ebb_pinned_end_ahead(ebb_device_t *dev, const ebb_pin_job_t *job, ebb_statu
     }
     pinned->apart -= job->extent.bytes;
     if (status) {
-        uncount(dev, job->extent.bytes);
+        ebb_pin_uncount(dev, job->extent.bytes);
         return false;
     }
     if (!adopt(dev, &job->extent))
@@ -666,7 +558,7 @@ size_t ebb_pinned_missing(ebb_device_t *dev, const size_t *bytes, size_t count, 
 {
     ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
     ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
-    const size_t limit = content && ebb_options.pageable ? content_budget(dev) : budget(dev->ebb);
+    const size_t limit = content && ebb_options.pageable ? content_budget(dev) : ebb_pin_budget(dev->ebb);
     size_t found = 0, sum = all->allocated;
     if (is_exiting(dev->ebb) || !start(dev))
         return 0;
@@ -689,12 +581,12 @@ bool ebb_pinned_begin_wanted(ebb_device_t *dev, size_t rounded, ebb_pin_job_t *j
 {
     ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
     ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
-    look_at_others(all);
-    if (is_exiting(dev->ebb) || rounded > budget(dev->ebb))
+    ebb_pin_look_at_others(dev->ebb);
+    if (is_exiting(dev->ebb) || rounded > ebb_pin_budget(dev->ebb))
         return false;
-    if (!fits_budget(dev, rounded))
-        make_room_anywhere(dev, all->registered + rounded - budget(dev->ebb));
-    if (!fits_budget(dev, rounded))
+    if (!ebb_pin_fits(dev, rounded))
+        make_room_anywhere(dev, all->registered + rounded - ebb_pin_budget(dev->ebb));
+    if (!ebb_pin_fits(dev, rounded))
         return false;
     *job = (ebb_pin_job_t){.extent.bytes = rounded, .place = pinned->place};
     ebb_pinned_begin_ahead(dev, job);
@@ -705,12 +597,12 @@ ebb_pinned_usage_t ebb_pinned_usage(ebb_device_t *dev)
 {
     ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
     ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
-    look_at_others(all);
+    ebb_pin_look_at_others(dev->ebb);
     return (ebb_pinned_usage_t){.allocated_bytes = all->allocated,
                                 .cached_bytes = all->cached,
                                 .registered_bytes = all->registered,
                                 .peak_bytes = all->peak,
-                                .budget_bytes = budget(dev->ebb),
+                                .budget_bytes = ebb_pin_budget(dev->ebb),
                                 .own_bytes = pinned->allocated,
                                 .others_bytes = all->registered - pinned->registered};
 }
