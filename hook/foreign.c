@@ -1,6 +1,5 @@
 /* foreign.c: memory that the driver serves: seen, counted against the budget where it is the device's,
  * and left alone. */
-#include <link.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -220,24 +219,15 @@ static CUresult did(CUresult result, change_t what)
     return result;
 }
 
-static int is_pytorch(struct dl_phdr_info *object, size_t size, void *found)
-{
-    (void)size;
-    return *(bool *)found = object->dlpi_name && strstr(object->dlpi_name, "libc10_cuda");
-}
-
 /* A PyTorch that maps device memory itself does so by its script's settings, whatever `ebb run` has put into the
- * environment: its tensors are then parts of large mappings that ebb cannot see into. Said once. */
-static void notice_segments(void)
+ * environment: its tensors are then parts of large mappings that ebb cannot see into. Said once. Others map as well: NCCL its buffers
+ * (NCCL_CUMEM_ENABLE). PyTorch's own calls come from where its allocator is (c10/cuda/CUDACachingAllocator.cpp). */
+static void notice_segments(const void *caller)
 {
     struct ebb_hook *hook = ebb_global.hook;
-    bool found = false;
-    if (!hook || atomic_exchange(&hook->segments_noticed, true))
+    if (!hook || !ebb_is_code_of(caller, "libc10_cuda.so") || atomic_exchange(&hook->segments_noticed, true))
         return;
-    dl_iterate_phdr(is_pytorch, &found);
-    if (found)
-        ebb_log(
-            EBB_WARN,
+    ebb_log(EBB_WARN,
             "PyTorch maps its segments itself (expandable_segments): its tensors are hidden from ebb, and "
             "stay on the device; let the script not set its allocator, so that backend:cudaMallocAsync "
             "holds");
@@ -253,7 +243,7 @@ static bool fits(CUdevice device, size_t bytes, bool *counted)
 }
 
 static CUresult create(CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *prop,
-                       unsigned long long flags)
+                       unsigned long long flags, const void *caller)
 {
     if (!prop || prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
         return EBB_PASS(cuMemCreate, (out, bytes, prop, flags));
@@ -268,7 +258,7 @@ static CUresult create(CUmemGenericAllocationHandle *out, size_t bytes, const CU
     else
         change.handle = *out;
     note_change(change);
-    notice_segments();
+    notice_segments(caller);
     return result;
 }
 
@@ -306,7 +296,7 @@ static CUresult unmap(CUdeviceptr base, size_t bytes)
 PLAIN_CALL(cuMemCreate,
            (CUmemGenericAllocationHandle * out, size_t bytes, const CUmemAllocationProp *prop,
             unsigned long long flags),
-           create(out, bytes, prop, flags))
+           create(out, bytes, prop, flags, __builtin_return_address(0)))
 PLAIN_CALL(cuMemRelease, (CUmemGenericAllocationHandle handle), release_handle(handle))
 PLAIN_CALL(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * out, void *address),
            retain_handle(out, address))

@@ -47,6 +47,9 @@ void *ebb_hook_of(const ebb_entry_t *entry, unsigned long long flags);
 /* Ebb's function for an exported symbol of the driver, or NULL. */
 void *ebb_hook_by_symbol(const char *symbol);
 
+/* Whether code lies in the shared library of which the file's name begins so. Any thread. */
+bool ebb_is_code_of(const void *code, const char *library);
+
 /* ---- how a call begins and ends (enter.c) ---- */
 
 /* The process. */

@@ -111,14 +111,18 @@ PLAIN_CALL(cuGetProcAddress_v2,
 
 /* ---- dlsym and dlvsym ---- */
 
+bool ebb_is_code_of(const void *code, const char *library)
+{
+    Dl_info info;
+    return dladdr(code, &info) && info.dli_fname &&
+           !strncmp(ebb_base_name(info.dli_fname), library, strlen(library));
+}
+
 /* Whether the code is the driver's own. On WSL2 libcuda.so.1 looks up the functions of the driver that is behind it (HAMi-core pull request
  * 326): given ebb's in their place it would call ebb, which calls it, for ever. */
 static bool is_of_driver(const void *code)
 {
-    static const char name[] = "libcuda.so";
-    Dl_info info;
-    return dladdr(code, &info) && info.dli_fname &&
-           !strncmp(ebb_base_name(info.dli_fname), name, sizeof name - 1);
+    return ebb_is_code_of(code, "libcuda.so");
 }
 
 __attribute__((visibility("hidden"))) void *ebb_answer_dlsym(void *handle, const char *name,
