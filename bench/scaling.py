@@ -50,8 +50,8 @@ def trainer(o, model):
     return [os.path.join(o.build, "bin/ebb-train"), "--model", model, *MODELS.get(model, []), "--dtype", "bf16"]
 
 
-def run(o, model, ranks, link, zero):
-    """The last step: how long it takes on the device, and what rank 0 needs. The program is ended there: what comes at its end needs contents."""
+def run(o, model, ranks, link, *options):
+    """The last step: how long it takes on the device (ms), and what rank 0 needs (bytes). The program is ended there: what comes at its end needs contents."""
     with tempfile.TemporaryDirectory() as folder:
         log, data = os.path.join(folder, "log"), os.path.join(folder, "text")
         with open(data, "w", encoding="ascii") as f:
@@ -64,7 +64,7 @@ def run(o, model, ranks, link, zero):
             env.update(WORLD_SIZE=str(ranks), RANK="0", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
         if link != "nvlink":
             env["SOFTGPU_NCCL_LINK"] = link
-        command = [*trainer(o, model), "--data", data, "--steps", "1000", "--sample", "0", "--log", log, "--zero", str(zero)]
+        command = [*trainer(o, model), "--data", data, "--steps", "1000", "--sample", "0", "--log", log, *options]
         with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL) as p:
             if ranks > 1:
                 come(port, ranks)
@@ -95,7 +95,7 @@ def main():
         tokens, alone = tokens_of(o, model), None
         for ranks, link in [w for w in WORLDS if str(w[0]) in o.worlds.split(",")]:
             for zero in range(4 if ranks > 1 else 1):
-                ms, peak = run(o, model, ranks, link, zero)
+                ms, peak = run(o, model, ranks, link, "--zero", str(zero))
                 alone = alone or ms
                 print(f"{model:12} {ranks:3} GPUs {link if ranks > 1 else '':7} --zero {zero}  {ms:9.2f} ms  {ranks * tokens / ms * 1e3:9.0f} tokens/s  "
                       f"{alone / ms:7.2%} of ideal  {peak / 2**30:6.2f} GiB each", flush=True)

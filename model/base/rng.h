@@ -19,6 +19,7 @@
 #define RNG_DROPOUT  ((uint64_t)2 << 32)
 #define RNG_SAMPLE   ((uint64_t)3 << 32)
 #define RNG_ROUNDING ((uint64_t)4 << 32)
+#define RNG_FACTORS  ((uint64_t)5 << 32)
 
 static inline uint64_t rng_mix(uint64_t z)
 {

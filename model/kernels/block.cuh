@@ -188,4 +188,18 @@ static inline __host__ __device__ int rows_per_block(int C)
     return C < BLOCK_ELEMENTS ? BLOCK_ELEMENTS / C : 1;
 }
 
+/* Of an array of any length: what a block takes. */
+enum { SLICE_ELEMENTS = 16384 };
+
+static inline __device__ size_t slice_end(size_t n)
+{
+    const size_t end = ((size_t)blockIdx.x + 1) * SLICE_ELEMENTS;
+    return end < n ? end : n;
+}
+
+static inline unsigned slices(size_t n)
+{
+    return (unsigned)ceil_div(n, (size_t)SLICE_ELEMENTS);
+}
+
 #endif

@@ -210,6 +210,24 @@ cudaError_t cross_entropy(dtype_t type, void *dlogits, float *losses, float *log
 /* result[0] += scale * sum of x[n] (`accumulate` as ever), one block, fixed order. */
 cudaError_t sum(float *result, const float *x, size_t n, float scale, int accumulate, cudaStream_t stream);
 
+/* ---- gradients in fewer bytes (layers/compression.h) ---- */
+
+/* sum[n] += factor * x[n]. */
+cudaError_t add_scaled(float *sum, const float *x, float factor, size_t n, cudaStream_t stream);
+
+/* The columns of p[rows,columns] become orthonormal, one after the other (Gram-Schmidt, in double); one that is a sum of those before
+ * it, or nothing, becomes a unit vector. One block. */
+cudaError_t orthonormalize(float *p, int rows, int columns, cudaStream_t stream);
+
+/* Of x[n], n below 2^32, the k numbers of largest magnitude, and of equal ones the first: their places, which rise, and values. They become
+ * 0 in x. scratch: device memory, top_scratch(n) bytes. */
+size_t top_scratch(size_t n);
+cudaError_t take_top(uint32_t *place, float *value, float *x, size_t n, size_t k, void *scratch,
+                     cudaStream_t stream);
+
+/* sum[place[k]] += value[k]. No place twice. */
+cudaError_t add_at(float *sum, const uint32_t *place, const float *value, size_t k, cudaStream_t stream);
+
 /* ---- the optimizer ---- */
 
 /* partials[sum_squares_partials(n)] = partial sums of squares of x[n], to be added up by gradient_scale. */

@@ -8,14 +8,6 @@ extern "C" {
 uint64_t launches_issued;
 }
 
-enum { SLICE_ELEMENTS = 16384 }; /* that a block of sum_squares or adamw takes */
-
-static inline __device__ size_t slice_end(size_t n)
-{
-    const size_t end = ((size_t)blockIdx.x + 1) * SLICE_ELEMENTS;
-    return end < n ? end : n;
-}
-
 /* One block. In double: it is little work, and the loss that is logged and compared comes out of it. */
 __global__ void sum_kernel(float *__restrict__ result, const float *__restrict__ x, size_t n, float scale,
                            int accumulate)
@@ -62,7 +54,7 @@ INDEPENDENT_KERNEL(sum_squares_cost, sum_squares_kernel);
 
 size_t sum_squares_partials(size_t n)
 {
-    return ceil_div(n, (size_t)SLICE_ELEMENTS);
+    return slices(n);
 }
 
 cudaError_t sum_squares(float *partials, const float *x, size_t n, cudaStream_t stream)
@@ -116,7 +108,7 @@ INDEPENDENT_KERNEL(round_bf16_cost, round_bf16_kernel);
 
 cudaError_t round_bf16(void *to, const float *from, size_t n, cudaStream_t stream)
 {
-    round_bf16_kernel<<<counted((unsigned)ceil_div(n, (size_t)SLICE_ELEMENTS)), BLOCK_THREADS, 0, stream>>>(
+    round_bf16_kernel<<<counted(slices(n)), BLOCK_THREADS, 0, stream>>>(
         (bf16 *)to, from, n);
     return cudaGetLastError();
 }
@@ -244,7 +236,7 @@ cudaError_t adamw(float *parameter, float *m, float *v, void *copy, const float 
     const adamw_scalars_t now = options.scalars ? adamw_scalars_t{} : adamw_scalars_of(options);
     const adamw_step_t o = {options.beta1, options.beta2, now.rate,     now.root,
                             options.eps,   now.decay,     options.seed, options.offset};
-    const unsigned blocks = (unsigned)ceil_div(n, (size_t)SLICE_ELEMENTS);
+    const unsigned blocks = slices(n);
     bf16 *const to = (bf16 *)copy;
     if (to == NULL)
         adamw_kernel<NO_COPY><<<counted(blocks), BLOCK_THREADS, 0, stream>>>(

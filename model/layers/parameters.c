@@ -78,8 +78,14 @@ void parameters_open(parameters_t *parameters, gpu_t *gpu, ranks_t *ranks, int z
     }
 }
 
+void parameters_compress(parameters_t *parameters, compression_t *compression)
+{
+    parameters->compression = compression;
+}
+
 void parameters_close(parameters_t *parameters)
 {
+    compression_close(parameters->compression);
     for (int i = 0; i < parameters->group_count; i++) {
         group_t *group = &parameters->groups[i];
         if (group->there != NULL) {

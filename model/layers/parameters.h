@@ -29,6 +29,7 @@
 
 #include "model/base/gpu.h"
 #include "model/base/layout.h"
+#include "model/layers/compression.h"
 #include "model/ranks/ranks.h"
 
 typedef struct group {
@@ -51,9 +52,10 @@ typedef struct group {
 enum { SUMS_UNDER_WAY = 2 }; /* whose gradients still take memory, from --zero 2 on */
 
 typedef struct parameters {
-    gpu_t *gpu;     /* borrowed */
-    ranks_t *ranks; /* borrowed; NULL: one */
-    int zero;       /* 0 with one rank */
+    gpu_t *gpu;                 /* borrowed */
+    ranks_t *ranks;             /* borrowed; NULL: one */
+    int zero;                   /* 0 with one rank */
+    compression_t *compression; /* owns; NULL: gradients are summed as they are */
     dtype_t dtype;
     group_t *groups;
     int group_count;
@@ -63,6 +65,8 @@ typedef struct parameters {
 /* Allocates the layout's groups; everything zero. Unless they are trained, of `value` alone. ranks may be NULL. */
 void parameters_open(parameters_t *parameters, gpu_t *gpu, ranks_t *ranks, int zero, const layout_t *layout,
                      dtype_t dtype, bool trained);
+/* Gradients are summed by it from now on. Takes it over. */
+void parameters_compress(parameters_t *parameters, compression_t *compression);
 void parameters_close(parameters_t *parameters);
 
 size_t parameters_count(const parameters_t *parameters);

@@ -114,6 +114,10 @@ void parameters_sum(parameters_t *parameters, int index)
     group_t *group = &parameters->groups[index];
     if (is_alone(parameters))
         return;
+    if (parameters->compression != NULL) {
+        compression_sum(parameters->compression, index, group->gradient.data);
+        return;
+    }
     ranks_reduce_scatter(parameters->ranks, group->gradient.data, group_own_gradient(group), group->shard);
     if (parameters->zero == 0)
         ranks_all_gather(parameters->ranks, group_own_gradient(group), group->gradient.data,

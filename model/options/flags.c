@@ -134,6 +134,15 @@ const flag_t flag_table[] = {
      "1; "
      "3: and weights",
      OF_TRAINING},
+    {"Output and device", "compress", FLAG_CHOICE, FIELD(compress), "none", 0, 0, "none|powersgd|top",
+     "send gradients in fewer bytes, and what that loses with the next ones: matrices as products of two "
+     "thin "
+     "ones, or their largest numbers; for slow links, with --zero 0",
+     OF_TRAINING},
+    {"Output and device", "compress-rank", FLAG_COUNT, FIELD(compress_rank), "4", 1, 64, "N",
+     "columns of each thin matrix", OF_TRAINING},
+    {"Output and device", "compress-share", FLAG_REAL, FIELD(compress_share), "0.01", 1e-6, 1, "X",
+     "so many of the numbers", OF_TRAINING},
     {"Output and device", "graph", FLAG_SWITCH, FIELD(graph), "0", 0, 0, "",
      "capture the step once, and launch it as CUDA graphs", OF_TRAINING},
     {"Output and device", "dry-run", FLAG_SWITCH, FIELD(dry_run), "0", 0, 0, "",

@@ -126,6 +126,12 @@ void options_check_shape(const options_t *o)
                     o->context);
 }
 
+static void check_ranks(const options_t *o)
+{
+    if (o->compress && o->zero > 0)
+        usage_error("--compress: without shards only, --zero %d has them", o->zero);
+}
+
 static void check_checkpoints(const options_t *o)
 {
     if (o->checkpoint == NULL && o->checkpoint_every > 0)
@@ -183,6 +189,7 @@ static void check(const options_t *options)
             "--data FILES is missing: a text or token shards to train on (ebb-train --help lists all flags)");
     options_check_shape(options);
     check_checkpoints(options);
+    check_ranks(options);
 }
 
 void options_parse(options_t *options, int argc, char **argv)

@@ -66,6 +66,8 @@ typedef struct options {
 
     const char *log, *plot, *dump;
     int device, gpus, zero;
+    int compress, compress_rank;
+    double compress_share;
     int graph;
     int dry_run;
     int help, version;

@@ -94,9 +94,10 @@ void ranks_close(ranks_t *ranks)
     *ranks = (ranks_t){.world.count = 1};
 }
 
-/* What the GPU's stream has been given so far comes first. */
-static void follow(ranks_t *ranks)
+void ranks_follow(ranks_t *ranks)
 {
+    if (ranks->nccl == NULL)
+        return;
     CUDA(cudaEventRecord(ranks->ready, ranks->gpu->stream));
     CUDA(cudaStreamWaitEvent(ranks->stream, ranks->ready, 0));
 }
@@ -105,7 +106,7 @@ void ranks_all_reduce(ranks_t *ranks, float *values, size_t count)
 {
     if (ranks->nccl == NULL)
         return;
-    follow(ranks);
+    ranks_follow(ranks);
     NCCL(ncclAllReduce, values, values, count, FLOAT32, SUM, ranks->comm, ranks->stream);
 }
 
@@ -113,7 +114,7 @@ void ranks_reduce_scatter(ranks_t *ranks, const float *all, float *own, size_t c
 {
     if (ranks->nccl == NULL)
         return;
-    follow(ranks);
+    ranks_follow(ranks);
     NCCL(ncclReduceScatter, all, own, count, FLOAT32, SUM, ranks->comm, ranks->stream);
 }
 
@@ -121,7 +122,7 @@ void ranks_all_gather(ranks_t *ranks, const void *own, void *all, size_t bytes)
 {
     if (ranks->nccl == NULL)
         return;
-    follow(ranks);
+    ranks_follow(ranks);
     NCCL(ncclAllGather, own, all, bytes, INT8, ranks->comm, ranks->stream);
 }
 

@@ -54,6 +54,8 @@ void ranks_close(ranks_t *ranks);
 /* What follows is done on the ranks' own stream, behind what the GPU's stream has been given. Every rank calls the same functions in the same
  * order. Pointers are to device memory. */
 
+/* The ranks' stream waits for what the GPU's has been given so far. */
+void ranks_follow(ranks_t *ranks);
 /* values[count] become the sum over all ranks. */
 void ranks_all_reduce(ranks_t *ranks, float *values, size_t count);
 /* own[count] becomes the sum of the rank's shard of all[ranks, count], in which it may lie. */

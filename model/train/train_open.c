@@ -241,6 +241,13 @@ void describe_run(trainer_t *t)
                                      ", optimizer state, gradients and weights in shards"}[o->zero]);
     else
         printf("training: %d steps of %d x %d sequences\n", o->steps, o->accumulate, o->batch);
+    const compression_t *compression = t->model.parameters.compression;
+    if (compression != NULL) {
+        bytes_text_t compressed, whole;
+        printf("gradients: %s of %s from each GPU in each step\n",
+               bytes_text(compressed, compression_bytes(compression)),
+               bytes_text(whole, parameters_count(&t->model.parameters) * sizeof(float)));
+    }
     if (t->resumed)
         printf("going on after step %d: %s\n", t->steps_done, t->resumed_from);
     else if (o->init != NULL)

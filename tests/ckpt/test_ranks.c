@@ -188,6 +188,7 @@ static void library_whose_names_are_its_own(void **state)
 
 typedef struct shared {
     int ranks, zero, accumulate;
+    const char *compress; /* NULL: none */
 } shared_t;
 
 /* In `percent` of the memory that it takes by itself: the state that it has then. */
@@ -198,8 +199,8 @@ static void train_both(shared_t c, int percent)
     char arguments[256], text[32];
     snprintf(arguments, sizeof arguments,
              "--layers 2 --width 128 --heads 4 --context 128 --batch 32 --dropout 0.1 --steps 22 --sample 0 "
-             "--gpus %d --zero %d --accumulate %d",
-             c.ranks, c.zero, c.accumulate);
+             "--gpus %d --zero %d --accumulate %d --compress %s",
+             c.ranks, c.zero, c.accumulate, c.compress ? c.compress : "none");
     snprintf(text, sizeof text, "%d", c.ranks);
     setenv("SOFTGPU_DEVICES", text, 1);
     if (memcmp(&alone, &c, sizeof c)) {
@@ -226,7 +227,7 @@ static void train_both(shared_t c, int percent)
 static void trainer_on_two_gpus(void **state)
 {
     (void)state;
-    train_both((shared_t){2, 0, 1}, 50);
+    train_both((shared_t){2, 0, 1, NULL}, 50);
 }
 
 /* Of an earlier run, a file for each rank. */
@@ -236,10 +237,10 @@ static void plans_that_were_saved(void **state)
     char plan[128], path[128];
     snprintf(plan, sizeof plan, "/tmp/ebb-ranks-%d-plan-%%r", (int)getpid());
     setenv("EBB_SAVE_PLAN", plan, 1);
-    train_both((shared_t){2, 2, 1}, 60);
+    train_both((shared_t){2, 2, 1, NULL}, 60);
     unsetenv("EBB_SAVE_PLAN");
     setenv("EBB_PLAN", plan, 1);
-    train_both((shared_t){2, 2, 1}, 60);
+    train_both((shared_t){2, 2, 1, NULL}, 60);
     unsetenv("EBB_PLAN");
     for (int rank = 0; rank < 2; rank++) {
         snprintf(path, sizeof path, "/tmp/ebb-ranks-%d-plan-%d", (int)getpid(), rank);
@@ -250,7 +251,15 @@ static void plans_that_were_saved(void **state)
 static void trainer_whose_weights_are_gathered(void **state)
 {
     (void)state;
-    train_both((shared_t){2, 3, 2}, 60);
+    train_both((shared_t){2, 3, 2, NULL}, 60);
+}
+
+/* What was lost of their gradients is read and written once in a step. */
+static void trainers_that_compress_gradients(void **state)
+{
+    (void)state;
+    train_both((shared_t){2, 0, 1, "powersgd"}, 60);
+    train_both((shared_t){2, 0, 2, "top"}, 60);
 }
 
 static void trainer_in_every_budget(void **state)
@@ -259,7 +268,7 @@ static void trainer_in_every_budget(void **state)
     for (int ranks = 2; test_is_long() && ranks <= 4; ranks += 2)
         for (int zero = 0; zero <= 3; zero++)
             for (int percent = 100; percent > 0; percent = percent == 100 ? 60 : percent == 60 ? 40 : 0)
-                train_both((shared_t){ranks, zero, 1 + (zero + ranks / 2) % 2}, percent);
+                train_both((shared_t){ranks, zero, 1 + (zero + ranks / 2) % 2, NULL}, percent);
     if (!test_is_long())
         skip();
 }
@@ -279,6 +288,7 @@ int main(void)
         cmocka_unit_test(trainer_on_two_gpus),
         cmocka_unit_test(plans_that_were_saved),
         cmocka_unit_test(trainer_whose_weights_are_gathered),
+        cmocka_unit_test(trainers_that_compress_gradients),
         cmocka_unit_test(trainer_in_every_budget),
     };
     return cmocka_run_group_tests(tests, setup, trainer_teardown);

@@ -94,6 +94,38 @@ static void shards_have_the_bits_of_the_whole(void **state)
     }
 }
 
+/* What is sent of gradients is less, and trains all the same. */
+static void gradients_are_compressed(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {
+        "--compress powersgd --compress-rank 2",
+        "--compress powersgd --compress-rank 1 --dtype bf16 --rounding stochastic",
+        "--compress top --compress-share 0.05",
+        "--compress top --compress-share 0.02 --model llama:tiny --width 32 --heads 2 --kv-heads 1 "
+        "--hidden 64 --layers 2 --context 32"};
+    on_devices(3);
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        char compressed[512], graph[520];
+        snprintf(compressed, sizeof compressed, SMALL "--steps 30 --accumulate 2 --gpus 3 %s", modes[i]);
+        snprintf(graph, sizeof graph, "%s --graph", compressed);
+        const history_t a = trainer_train(compressed), again = trainer_train(compressed),
+                        b = trainer_train(graph);
+        assert_same(&a, &again, modes[i]);
+        assert_same(&a, &b, graph);
+        if (!(a.loss[29] < 0.8 * a.loss[0]))
+            fail_msg("%s: %.6f after %.6f", modes[i], a.loss[29], a.loss[0]);
+        print_message("%s: %.6f to %.6f\n", modes[i], a.loss[0], a.loss[29]);
+    }
+    /* All of them: of two ranks it is the same sum. */
+    const history_t whole = trainer_train(SMALL "--steps 7 --gpus 2"),
+                    all = trainer_train(SMALL "--steps 7 --gpus 2 --compress top --compress-share 1");
+    assert_same(&whole, &all, "all of them");
+    const outcome_t out = trainer_run(SMALL "--gpus 2 --zero 1 --compress top --data nowhere");
+    assert_int_equal(out.exit_code, 2);
+    assert_non_null(strstr(out.error, "--compress: without shards only"));
+}
+
 /* The environment of torchrun, mpirun and srun, and a port of one's own. */
 static void whoever_starts_them(void **state)
 {
@@ -477,6 +509,7 @@ int main(void)
         cmocka_unit_test(shards_of_small_groups_may_be_empty),
         cmocka_unit_test(shards_are_read_by_any_number_of_ranks),
         cmocka_unit_test(killed_ranks_lose_nothing_that_was_saved),
+        cmocka_unit_test(gradients_are_compressed),
         cmocka_unit_test(whoever_starts_them),
         cmocka_unit_test(mpirun_starts_them),
         cmocka_unit_test(resumes_with_as_many_and_with_others),

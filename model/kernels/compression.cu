@@ -1,0 +1,304 @@
+/* compression.cu: gradients in fewer bytes (kernels.h). */
+#include <float.h>
+#include <math.h>
+
+#include "block.cuh"
+#include "kernels.h"
+
+/* A block takes a slice. */
+__global__ void add_scaled_kernel(float *__restrict__ sum, const float *__restrict__ x, float factor, size_t n)
+{
+    const size_t begin = (size_t)blockIdx.x * SLICE_ELEMENTS, end = slice_end(n);
+    SIMD for (size_t i = begin + (size_t)block_thread(); i < end; i += (size_t)block_threads())
+        sum[i] += factor * x[i];
+}
+
+inline softgpu_cost_t add_scaled_cost(dim3, dim3, float *, const float *, float, size_t n)
+{
+    return launch_cost(2.0 * (double)n, 3.0 * (double)n);
+}
+INDEPENDENT_KERNEL(add_scaled_cost, add_scaled_kernel);
+
+cudaError_t add_scaled(float *sum, const float *x, float factor, size_t n, cudaStream_t stream)
+{
+    add_scaled_kernel<<<counted(slices(n)), BLOCK_THREADS, 0, stream>>>(sum, x, factor, n);
+    return cudaGetLastError();
+}
+
+/* ---- columns ---- */
+
+static __device__ double column_product(const float *p, int rows, int columns, int a, int b)
+{
+    double sum = 0;
+    for (int i = block_thread(); i < rows; i += block_threads())
+        sum += (double)p[(size_t)i * (size_t)columns + (size_t)a] * (double)p[(size_t)i * (size_t)columns + (size_t)b];
+    return block_sum(sum);
+}
+
+/* One block. A thread has the same rows throughout. */
+__global__ void orthonormalize_kernel(float *__restrict__ p, int rows, int columns)
+{
+    const int begin = block_thread(), step = block_threads();
+    const size_t width = (size_t)columns;
+    for (int column = 0; column < columns; column++) {
+        for (int k = 0; k < 2 * column; k++) { /* twice: what rounding leaves of the first time (Kahan's "twice is enough") */
+            const int other = k % column;
+            const double along = column_product(p, rows, columns, other, column);
+            for (int i = begin; i < rows; i += step)
+                p[(size_t)i * width + (size_t)column] -= (float)(along * (double)p[(size_t)i * width + (size_t)other]);
+        }
+        const double squares = column_product(p, rows, columns, column, column);
+        const double factor = squares > (double)FLT_MIN ? 1 / sqrt(squares) : 0;
+        for (int i = begin; i < rows; i += step) {
+            float *const at = p + (size_t)i * width + column;
+            *at = factor > 0 ? (float)(factor * (double)*at) : i == column % rows ? 1.0f : 0.0f;
+        }
+    }
+}
+
+inline softgpu_cost_t orthonormalize_cost(dim3, dim3, float *, int rows, int columns)
+{
+    const double elements = (double)rows * columns;
+    return launch_cost(8.0 * elements * columns, 2.0 * elements);
+}
+INDEPENDENT_KERNEL(orthonormalize_cost, orthonormalize_kernel);
+
+cudaError_t orthonormalize(float *p, int rows, int columns, cudaStream_t stream)
+{
+    orthonormalize_kernel<<<counted(1), 1024, 0, stream>>>(p, rows, columns);
+    return cudaGetLastError();
+}
+
+/* ---- the largest ----
+ * Radix selection: bits of the k-th largest magnitude, from the highest on, eight with each pass over the array. Then each slice's largest are counted, the
+ * counts added up, and the numbers put where those before them leave off. Counts do not depend on the order of threads. */
+
+enum { DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS };
+
+typedef struct top {
+    uint32_t bits;   /* of the k-th largest, as far as they are known */
+    uint32_t wanted; /* so many of those that begin with them */
+    uint32_t count[DIGITS];
+} top_t;
+
+/* Of a slice: how many are larger than the k-th, how many equal it; later of all slices before it. */
+typedef struct slice_top {
+    uint32_t larger, equal;
+} slice_top_t;
+
+static __device__ __forceinline__ uint32_t magnitude(float x)
+{
+    return __float_as_uint(x) & 0x7fffffffu;
+}
+
+__global__ void top_begin_kernel(top_t *__restrict__ top, uint32_t k)
+{
+    for (int i = block_thread(); i < DIGITS; i += block_threads())
+        top->count[i] = 0;
+    if (block_thread() == 0) {
+        top->bits = 0;
+        top->wanted = k;
+    }
+}
+
+inline softgpu_cost_t top_begin_cost(dim3, dim3, top_t *, uint32_t)
+{
+    return launch_cost(DIGITS, DIGITS);
+}
+INDEPENDENT_KERNEL(top_begin_cost, top_begin_kernel);
+
+__global__ void top_count_kernel(top_t *__restrict__ top, const float *__restrict__ x, size_t n, int shift)
+{
+    __shared__ uint32_t count[DIGITS];
+    const size_t begin = (size_t)blockIdx.x * SLICE_ELEMENTS, end = slice_end(n);
+    const uint32_t bits = top->bits >> shift >> DIGIT_BITS;
+    for (int i = block_thread(); i < DIGITS; i += block_threads())
+        count[i] = 0;
+    __syncthreads();
+    for (size_t i = begin + (size_t)block_thread(); i < end; i += (size_t)block_threads()) {
+        const uint32_t its = magnitude(x[i]) >> shift;
+        if (its >> DIGIT_BITS == bits)
+            atomicAdd(&count[its % DIGITS], 1u);
+    }
+    __syncthreads();
+    for (int i = block_thread(); i < DIGITS; i += block_threads())
+        if (count[i] > 0)
+            atomicAdd(&top->count[i], count[i]);
+}
+
+inline softgpu_cost_t top_count_cost(dim3 grid, dim3, top_t *, const float *, size_t n, int)
+{
+    return launch_cost(4.0 * (double)n, (double)n + 2.0 * DIGITS * grid.x);
+}
+INDEPENDENT_KERNEL(top_count_cost, top_count_kernel);
+
+/* One thread. */
+__global__ void top_digit_kernel(top_t *__restrict__ top, int shift)
+{
+    if (block_thread() != 0)
+        return;
+    int digit = DIGITS - 1;
+    for (; digit > 0 && top->count[digit] < top->wanted; digit--)
+        top->wanted -= top->count[digit];
+    top->bits |= (uint32_t)digit << shift;
+    for (int i = 0; i < DIGITS; i++)
+        top->count[i] = 0;
+}
+
+inline softgpu_cost_t top_digit_cost(dim3, dim3, top_t *, int)
+{
+    return launch_cost(DIGITS, 2.0 * DIGITS);
+}
+INDEPENDENT_KERNEL(top_digit_cost, top_digit_kernel);
+
+static __device__ slice_top_t count_larger(const float *x, size_t begin, size_t end, uint32_t bits)
+{
+    slice_top_t its = {0, 0};
+    for (size_t i = begin; i < end; i++) {
+        its.larger += magnitude(x[i]) > bits;
+        its.equal += magnitude(x[i]) == bits;
+    }
+    return its;
+}
+
+__global__ void top_slices_kernel(slice_top_t *__restrict__ slice, const top_t *__restrict__ top, const float *__restrict__ x,
+                                  size_t n)
+{
+    __shared__ uint32_t larger, equal;
+    const size_t begin = (size_t)blockIdx.x * SLICE_ELEMENTS, end = slice_end(n);
+    if (block_thread() == 0)
+        larger = equal = 0;
+    __syncthreads();
+    slice_top_t its = {0, 0};
+    for (size_t i = begin + (size_t)block_thread(); i < end; i += (size_t)block_threads()) {
+        const slice_top_t one = count_larger(x, i, i + 1, top->bits);
+        its.larger += one.larger;
+        its.equal += one.equal;
+    }
+    atomicAdd(&larger, its.larger);
+    atomicAdd(&equal, its.equal);
+    __syncthreads();
+    if (block_thread() == 0)
+        slice[blockIdx.x] = slice_top_t{larger, equal};
+}
+
+inline softgpu_cost_t top_slices_cost(dim3 grid, dim3, slice_top_t *, const top_t *, const float *, size_t n)
+{
+    return launch_cost(4.0 * (double)n, (double)n + 2.0 * grid.x);
+}
+INDEPENDENT_KERNEL(top_slices_cost, top_slices_kernel);
+
+/* Counts of the threads' shares become those of all before each. Every thread of the block calls it. */
+static __device__ void add_up(slice_top_t *shares)
+{
+    __syncthreads();
+    slice_top_t before = {0, 0};
+    for (int t = 0; block_thread() == 0 && t < block_threads(); t++) {
+        const slice_top_t its = shares[t];
+        shares[t] = before;
+        before.larger += its.larger;
+        before.equal += its.equal;
+    }
+    __syncthreads();
+}
+
+/* One block. */
+__global__ void top_offsets_kernel(slice_top_t *__restrict__ slice, int count)
+{
+    __shared__ slice_top_t shares[BLOCK_THREADS];
+    const int share = ceil_div(count, block_threads()), begin = smaller(block_thread() * share, count),
+              end = smaller(begin + share, count);
+    slice_top_t own = {0, 0};
+    for (int i = begin; i < end; i++) {
+        own.larger += slice[i].larger;
+        own.equal += slice[i].equal;
+    }
+    shares[block_thread()] = own;
+    add_up(shares);
+    slice_top_t before = shares[block_thread()];
+    for (int i = begin; i < end; i++) {
+        const slice_top_t its = slice[i];
+        slice[i] = before;
+        before.larger += its.larger;
+        before.equal += its.equal;
+    }
+}
+
+inline softgpu_cost_t top_offsets_cost(dim3, dim3, slice_top_t *, int count)
+{
+    return launch_cost(4.0 * count, 6.0 * count);
+}
+INDEPENDENT_KERNEL(top_offsets_cost, top_offsets_kernel);
+
+/* A thread takes a part of the slice, in order. */
+__global__ void top_take_kernel(uint32_t *__restrict__ place, float *__restrict__ value, float *__restrict__ x, size_t n,
+                                const top_t *__restrict__ top, const slice_top_t *__restrict__ slice)
+{
+    __shared__ slice_top_t shares[BLOCK_THREADS];
+    const size_t first = (size_t)blockIdx.x * SLICE_ELEMENTS, last = slice_end(n),
+                 share = ceil_div((size_t)SLICE_ELEMENTS, (size_t)block_threads()), own = first + (size_t)block_thread() * share,
+                 begin = own < last ? own : last, end = begin + share < last ? begin + share : last;
+    const uint32_t bits = top->bits, wanted = top->wanted;
+    shares[block_thread()] = count_larger(x, begin, end, bits);
+    add_up(shares);
+    uint32_t larger = slice[blockIdx.x].larger + shares[block_thread()].larger,
+             equal = slice[blockIdx.x].equal + shares[block_thread()].equal;
+    for (size_t i = begin; i < end; i++) {
+        const uint32_t its = magnitude(x[i]);
+        if (its < bits || (its == bits && equal >= wanted))
+            continue;
+        const uint32_t at = larger + (equal < wanted ? equal : wanted);
+        place[at] = (uint32_t)i;
+        value[at] = x[i];
+        x[i] = 0.0f;
+        larger += its > bits;
+        equal += its == bits;
+    }
+}
+
+inline softgpu_cost_t top_take_cost(dim3 grid, dim3, uint32_t *, float *, float *, size_t n, const top_t *, const slice_top_t *)
+{
+    return launch_cost(4.0 * (double)n, (double)n + 2.0 * grid.x);
+}
+INDEPENDENT_KERNEL(top_take_cost, top_take_kernel);
+
+size_t top_scratch(size_t n)
+{
+    return sizeof(top_t) + slices(n) * sizeof(slice_top_t);
+}
+
+cudaError_t take_top(uint32_t *place, float *value, float *x, size_t n, size_t k, void *scratch, cudaStream_t stream)
+{
+    top_t *const top = (top_t *)scratch;
+    slice_top_t *const slice = (slice_top_t *)(top + 1);
+    const unsigned blocks = slices(n);
+    top_begin_kernel<<<counted(1), BLOCK_THREADS, 0, stream>>>(top, (uint32_t)k);
+    for (int shift = 32 - DIGIT_BITS; shift >= 0; shift -= DIGIT_BITS) {
+        top_count_kernel<<<counted(blocks), BLOCK_THREADS, 0, stream>>>(top, x, n, shift);
+        top_digit_kernel<<<counted(1), 32, 0, stream>>>(top, shift);
+    }
+    top_slices_kernel<<<counted(blocks), BLOCK_THREADS, 0, stream>>>(slice, top, x, n);
+    top_offsets_kernel<<<counted(1), BLOCK_THREADS, 0, stream>>>(slice, (int)blocks);
+    top_take_kernel<<<counted(blocks), BLOCK_THREADS, 0, stream>>>(place, value, x, n, top, slice);
+    return cudaGetLastError();
+}
+
+/* A block takes a slice. */
+__global__ void add_at_kernel(float *__restrict__ sum, const uint32_t *__restrict__ place, const float *__restrict__ value, size_t k)
+{
+    const size_t begin = (size_t)blockIdx.x * SLICE_ELEMENTS, end = slice_end(k);
+    for (size_t i = begin + (size_t)block_thread(); i < end; i += (size_t)block_threads())
+        sum[place[i]] += value[i];
+}
+
+inline softgpu_cost_t add_at_cost(dim3, dim3, float *, const uint32_t *, const float *, size_t k)
+{
+    return launch_cost((double)k, 16.0 * (double)k); /* of each number a sector of 32 bytes, there and back */
+}
+INDEPENDENT_KERNEL(add_at_cost, add_at_kernel);
+
+cudaError_t add_at(float *sum, const uint32_t *place, const float *value, size_t k, cudaStream_t stream)
+{
+    add_at_kernel<<<counted(slices(k)), BLOCK_THREADS, 0, stream>>>(sum, place, value, k);
+    return cudaGetLastError();
+}
