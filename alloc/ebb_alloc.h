@@ -233,6 +233,8 @@ ebb_status_t ebb_buffer_join(ebb_stream_t *stream, const ebb_buffer_t *buffer);
 
 /* Notes a use: the buffer becomes the newest. For operations that ebb itself issues. */
 void ebb_buffer_touch(ebb_buffer_t *buffer, ebb_mark_t mark);
+/* All that any stream has been given so far counts as a use. */
+void ebb_buffer_touch_by_all(ebb_buffer_t *buffer);
 
 /* ---- operations ---- */
 

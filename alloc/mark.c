@@ -273,6 +273,16 @@ ebb_status_t ebb_streams_wait(ebb_device_t *dev, bool peer_used)
     return 0;
 }
 
+void ebb_buffer_touch_by_all(ebb_buffer_t *b)
+{
+    const ebb_device_t *dev = b->range->device;
+    for (ebb_stream_t *s = dev->ebb->streams; s; s = s->next)
+        if (s->reached < s->issued) {
+            b->peer_used |= s->device != dev;
+            ebb_buffer_touch(b, ebb_mark_here(s));
+        }
+}
+
 static void lose_device(ebb_device_t *dev, ebb_stream_t *s)
 {
     s->handle = (CUstream)s;

@@ -232,7 +232,8 @@ void ebb_mappings_take_in(ebb_t *ebb);
  * Lock held.
  */
 
-/* Larger copies are data. */
+/* So much of a copy from the host is looked through for pointers. More is data, or what packs pointers with numbers and has the pointers
+ * first (PyTorch's pack_vecs, aten/src/ATen/native/cuda/TensorShape.cu, with a number for each 2 KiB that a launch moves). */
 enum { EBB_LARGEST_TABLE = 64 << 10 };
 
 /* `bytes` from host address `from` are about to be copied to `to`. CUDA_ERROR_OUT_OF_MEMORY: what they point to

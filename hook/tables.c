@@ -87,8 +87,10 @@ static ebb_status_t add_pointer(ebb_t *ebb, CUdeviceptr at, CUdeviceptr to)
 static ebb_status_t add_all(ebb_t *ebb, CUdeviceptr to, const void *from, size_t bytes)
 {
     CUdeviceptr *words = ebb->hook->pointers.read;
-    const size_t skipped = (size_t)(-to & 7), count = bytes > skipped ? (bytes - skipped) / sizeof *words : 0;
-    if (!count || bytes > EBB_LARGEST_TABLE || ebb_arena_contains(ebb, (CUdeviceptr)(uintptr_t)from) ||
+    const size_t looked_at = bytes < EBB_LARGEST_TABLE ? bytes : EBB_LARGEST_TABLE,
+                 skipped = (size_t)(-to & 7),
+                 count = looked_at > skipped ? (looked_at - skipped) / sizeof *words : 0;
+    if (!count || ebb_arena_contains(ebb, (CUdeviceptr)(uintptr_t)from) ||
         !read_host(ebb, words, (const char *)from + skipped, count * sizeof *words))
         return 0;
     for (size_t i = 0; i < count; i++) {

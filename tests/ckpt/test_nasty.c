@@ -96,6 +96,7 @@ static const program_t programs[] = {
     {.name = "private", .group = "reach", .operation = {{"counted_unseen", "globals"}, {"by_count_unseen", "globals"}, {"forward", "proven"}}},
     {.name = "masked", .group = "reach", .stepless = true}, /* what touches everything cannot be recorded */
     {.name = "table", .group = "reach", .operation = {{"grouped", "table"}, {"accumulate", "proven"}, {"forward", "proven"}}},
+    {.name = "tables", .group = "reach", .unlearned = true}, /* each table has what it points to stay for a while, which no plan knows */
     {.name = "device_table", .group = "reach", .roomy = true, .operation = {{"grouped", "table"}, {"make_table", "differs|table|untried"}, {"forward", "proven"}}},
     {.name = "maps", .group = "reach", .operation = {{"accumulate_mapped", "proven"}, {"forward", "proven"}}},
     {.name = "rectangles", .group = "reach", .operation = {{"cuMemcpy2D", "other"}, {"forward", "proven"}}},

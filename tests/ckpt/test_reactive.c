@@ -65,7 +65,7 @@ static void assert_same(const program_run_t *a, const program_run_t *b, const ch
     assert_true(strlen(a->output) >= 16);
 }
 
-static const char *const means[] = {"EBB_LINK=10M", "EBB_OFFLOAD=0", "EBB_RECOMPUTE=0"};
+static const char *const means[] = {"EBB_LINK=1M", "EBB_OFFLOAD=0", "EBB_RECOMPUTE=0"};
 
 /* With a slow link recomputing is the cheaper way; the options forbid one or the other. */
 static void each_way_out_gives_the_same_bits(void **state)

@@ -224,6 +224,13 @@ NASTY_KERNEL grouped(float *out, float *const *table, unsigned count, unsigned n
 }
 BLOCK_SIZE_INDEPENDENT(grouped);
 
+NASTY_KERNEL through_table(float *const *table, float by, unsigned n)
+{
+    EACH(i, n)
+        table[1][i] = 0.75f * table[1][i] + by * table[0][i];
+}
+BLOCK_SIZE_INDEPENDENT(through_table);
+
 NASTY_KERNEL make_table(float **table, float *a, float *b, float *c)
 {
     if (!is_first_thread())

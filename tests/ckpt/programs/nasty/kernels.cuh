@@ -67,6 +67,8 @@ NASTY_KERNEL advance(unsigned *counter); /* one block */
 NASTY_KERNEL scatter(unsigned *tickets, unsigned *stamps, unsigned *cursor, unsigned n);
 NASTY_KERNEL collect(float *x, const unsigned *tickets, unsigned count); /* one block */
 NASTY_KERNEL grouped(float *out, float *const *table, unsigned count, unsigned n);
+/* Only the table says what it reads and writes. */
+NASTY_KERNEL through_table(float *const *table, float by, unsigned n);
 NASTY_KERNEL make_table(float **table, float *a, float *b, float *c); /* one block */
 NASTY_KERNEL span(float *first, float *end, float gain);
 NASTY_KERNEL update_all(struct nasty_pairs pairs, float rate); /* blocks of the largest */

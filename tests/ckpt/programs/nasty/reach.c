@@ -199,6 +199,32 @@ static void table_end(worker_t *w)
     LAUNCH(w, accumulate, blocks_of(w->n), &w->a, &w->b, &by, &w->n);
 }
 
+/* ---- tables: a table for each launch, which is given back right behind it, as PyTorch does where it splits and packs what FSDP's collectives
+ * move ---- */
+
+enum { TABLES_WORDS = 10000 }; /* of every other one, as where numbers follow the pointers */
+
+static void tables_set_up(worker_t *w)
+{
+    w->host_table = nasty_pinned((2 * NASTY_LAYERS + TABLES_WORDS) * sizeof(float *));
+    for (unsigned k = 0; k < NASTY_LATE; k++)
+        w->late[k] = nasty_keep(w, NASTY_FLOATS * sizeof(float));
+}
+
+/* Nothing else uses what they write. */
+static void tables_forward(worker_t *w, unsigned i)
+{
+    const size_t bytes = (i % 2 ? TABLES_WORDS : 2) * sizeof(float *);
+    float **host = w->host_table + 2 * i, **table = nasty_alloc(w, bytes), by = 0.01f;
+    if (i == 0) /* the last step's have been copied */
+        CHECK(cudaStreamSynchronize(w->stream));
+    host[0] = w->x[i + 1];
+    host[1] = w->late[i % NASTY_LATE];
+    CHECK(cudaMemcpyAsync(table, host, bytes, cudaMemcpyHostToDevice, w->stream));
+    LAUNCH(w, through_table, blocks_of(w->n), &table, &by, &w->n);
+    nasty_free(w, table);
+}
+
 /* ---- device_table: a kernel has made the table, from its arguments ---- */
 
 static void device_table_begin(worker_t *w)
@@ -215,10 +241,9 @@ static CUtensorMap map_of(const worker_t *w, float *x)
     const cuuint64_t size[] = {NASTY_MAP_ROW, w->n / NASTY_MAP_ROW},
                      stride[] = {NASTY_MAP_ROW * sizeof(float)};
     const cuuint32_t box[] = {NASTY_MAP_ROW, 1}, step[] = {1, 1};
-    CHECK((cudaError_t)
-        cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, x, size, stride, box, step,
-                               CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
-                               CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+    CHECK((cudaError_t)cuTensorMapEncodeTiled(
+        &map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, x, size, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
+        CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
     return map;
 }
 
@@ -270,6 +295,7 @@ const trait_t nasty_reach[] = {
      .begin = table_begin,
      .forward = table_forward,
      .end = table_end},
+    {.name = "tables", .set_up = tables_set_up, .forward = tables_forward},
     {.name = "device_table",
      .set_up = table_set_up,
      .begin = device_table_begin,
