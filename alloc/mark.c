@@ -277,7 +277,7 @@ void ebb_buffer_touch_by_all(ebb_buffer_t *b)
 {
     const ebb_device_t *dev = b->range->device;
     for (ebb_stream_t *s = dev->ebb->streams; s; s = s->next)
-        if (s->reached < s->issued) {
+        if (!ebb_mark_reached_lately(ebb_mark_here(s))) {
             b->peer_used |= s->device != dev;
             ebb_buffer_touch(b, ebb_mark_here(s));
         }

@@ -227,18 +227,20 @@ void ebb_mappings_take_in(ebb_t *ebb);
 
 /* Pointers and tensor maps that the program copies into device memory, where kernels may follow them (grouped matrix
  * products have such tables). What they point to is pinned for as long as they stand there: nothing else shows that
- * a kernel reaches it. Seen is what is copied from the host in small copies; what kernels write is not.
+ * a kernel reaches it. Seen is what is copied from the host; what kernels write is not.
  *
  * Lock held.
  */
 
-/* So much of a copy from the host is looked through for pointers. More is data, or what packs pointers with numbers and has the pointers
- * first (PyTorch's pack_vecs, aten/src/ATen/native/cuda/TensorShape.cu, with a number for each 2 KiB that a launch moves). */
+/* So much of a copy from the host is looked through for pointers. What is larger is data, or packs pointers with numbers and has the pointers
+ * first: then all up to the first word that is none (PyTorch's pack_vecs, aten/src/ATen/native/cuda/TensorShape.cu, with a number for each 2 KiB that a launch moves). */
 enum { EBB_LARGEST_TABLE = 64 << 10 };
 
 /* `bytes` from host address `from` are about to be copied to `to`. CUDA_ERROR_OUT_OF_MEMORY: what they point to
  * does not fit beside what else must stay. What cannot be read is no host memory, and passed over. */
 ebb_status_t ebb_table_written(ebb_t *ebb, CUdeviceptr to, const void *from, size_t bytes);
+/* A kernel has been issued: what the tables point to that its arguments do is in use until the mark. */
+void ebb_tables_used(ebb_t *ebb, const ebb_operation_t *op, ebb_mark_t mark);
 /* The memory is freed. */
 void ebb_table_gone(ebb_t *ebb, CUdeviceptr base, size_t bytes);
 

@@ -12,6 +12,7 @@
 typedef struct ebb_word {
     CUdeviceptr at;
     ebb_pinned_ref_t to;
+    bool found; /* by kernels, in a buffer that their arguments point to */
 } word_t;
 
 static size_t first_from(const ebb_pointer_table_t *table, CUdeviceptr address)
@@ -25,6 +26,33 @@ static size_t first_from(const ebb_pointer_table_t *table, CUdeviceptr address)
             high = middle;
     }
     return low;
+}
+
+/* What has found the word may be under way still: its kernels have marked the buffer. Who does not find it in an argument, but by
+ * another table or in a variable of a module, may be anyone. */
+static void let_go(ebb_t *ebb, const word_t *word)
+{
+    ebb_buffer_t *b = ebb_pinned_get(ebb, word->to);
+    if (b && !word->found)
+        ebb_buffer_touch_by_all(b);
+    ebb_pinned_release(ebb, word->to);
+}
+
+void ebb_tables_used(ebb_t *ebb, const ebb_operation_t *op, ebb_mark_t mark)
+{
+    ebb_pointer_table_t *table = &ebb->hook->pointers;
+    for (uint32_t i = 0; table->count && op->kind == EBB_KERNEL && i < op->access_count; i++) {
+        const ebb_buffer_t *b = op->access[i].buffer;
+        for (size_t k = first_from(table, b->address);
+             k < table->count && table->word[k].at - b->address < b->bytes; k++) {
+            ebb_buffer_t *to = ebb_pinned_get(ebb, table->word[k].to);
+            if (to) {
+                to->peer_used |= to->range->device != ebb_stream_device(op->stream);
+                ebb_buffer_touch(to, mark);
+            }
+            table->word[k].found = true;
+        }
+    }
 }
 
 /* Takes [first, first + count) of the words out. Their pins stay. */
@@ -42,7 +70,7 @@ void ebb_table_gone(ebb_t *ebb, CUdeviceptr base, size_t bytes)
         return;
     const size_t first = first_from(table, base), end = first_from(table, base + bytes);
     for (size_t i = first; i < end; i++)
-        ebb_pinned_release(ebb, table->word[i].to);
+        let_go(ebb, &table->word[i]);
     take_out(table, first, end - first);
 }
 
@@ -59,7 +87,7 @@ static ebb_status_t add(ebb_pointer_table_t *table, CUdeviceptr at, ebb_buffer_t
     EBB_TRY(ebb_buffer_pin(b));
     size_t i = first_from(table, at);
     memmove(&table->word[i + 1], &table->word[i], (table->count - i) * sizeof *table->word);
-    table->word[i] = (word_t){at, ebb_pinned_ref(b)};
+    table->word[i] = (word_t){at, ebb_pinned_ref(b), false};
     table->count++;
     return 0;
 }
@@ -83,6 +111,12 @@ static ebb_status_t add_pointer(ebb_t *ebb, CUdeviceptr at, CUdeviceptr to)
     return b && ebb_buffer_is_large(b) ? add(&ebb->hook->pointers, at, b) : 0; /* small ones never leave */
 }
 
+/* May it stand among the pointers that a large copy begins with? That of an array without elements is none. */
+static bool leads(ebb_t *ebb, CUdeviceptr word)
+{
+    return !word || (ebb_arena_contains(ebb, word) && ebb_buffer_at(ebb, word));
+}
+
 /* The pointers among the words, which stand at multiples of eight, and the tensor maps. */
 static ebb_status_t add_all(ebb_t *ebb, CUdeviceptr to, const void *from, size_t bytes)
 {
@@ -93,7 +127,7 @@ static ebb_status_t add_all(ebb_t *ebb, CUdeviceptr to, const void *from, size_t
     if (!count || ebb_arena_contains(ebb, (CUdeviceptr)(uintptr_t)from) ||
         !read_host(ebb, words, (const char *)from + skipped, count * sizeof *words))
         return 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && (bytes <= EBB_LARGEST_TABLE || leads(ebb, words[i])); i++) {
         const CUdeviceptr at = to + skipped + i * sizeof *words;
         EBB_TRY(add_pointer(ebb, at, words[i]));
         if (at % EBB_TENSOR_MAP_ALIGN == 0 && (count - i) * sizeof *words >= EBB_TENSOR_MAP_BYTES)
@@ -107,16 +141,16 @@ ebb_status_t ebb_table_written(ebb_t *ebb, CUdeviceptr to, const void *from, siz
 {
     ebb_pointer_table_t *table = &ebb->hook->pointers;
     const size_t first = first_from(table, to), count = first_from(table, to + bytes) - first;
-    ebb_pinned_ref_t *before = count ? malloc(count * sizeof *before) : NULL;
+    word_t *before = count ? malloc(count * sizeof *before) : NULL;
     if (!before)
         ebb_table_gone(ebb, to, bytes);
     for (size_t i = 0; before && i < count; i++)
-        before[i] = table->word[first + i].to;
+        before[i] = table->word[first + i];
     if (before)
         take_out(table, first, count);
     const ebb_status_t status = add_all(ebb, to, from, bytes);
     for (size_t i = 0; before && i < count; i++)
-        ebb_pinned_release(ebb, before[i]);
+        let_go(ebb, &before[i]);
     free(before);
     return status;
 }

@@ -73,10 +73,8 @@ void ebb_buffer_hold(ebb_buffer_t *b)
 
 void ebb_buffer_release(ebb_buffer_t *b)
 {
-    if (b->pinned && !--b->pinned) {
+    if (b->pinned && !--b->pinned)
         b->held--;
-        ebb_buffer_touch_by_all(b);
-    }
 }
 
 static ebb_status_t make_resident(ebb_buffer_t *b)

@@ -87,8 +87,8 @@ bool ebb_plans_rest(ebb_device_t *dev);
 /* ebb_run_interrupted, about each device. */
 void ebb_interrupt_all(ebb_t *ebb, const char *why);
 
-/* As many releases as holds. What is freed by the program is released with it. What reached it unseen may be under way still: all that
- * streams have been given until its last release counts as a use of it. */
+/* As many releases as holds. What is freed by the program is released with it. What reached it
+ * unseen may be under way still: ebb_buffer_touch, ebb_buffer_touch_by_all. */
 void ebb_buffer_hold(ebb_buffer_t *buffer);
 void ebb_buffer_release(ebb_buffer_t *buffer);
 
