@@ -1,10 +1,8 @@
 /* What the driver serves a program beside ebb is told in EBB_STATS, to the byte, and counts against the budget. The program
  * starts itself again, under libebb. */
-#include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -109,48 +107,8 @@ static void a_question_for_the_context_that_fails_is_asked_again(void **state)
     }
 }
 
-/* By a library, or by itself beside it: PyTorch's allocator, or another's of a program that has PyTorch loaded. */
-static int map(const char *library, bool itself)
-{
-    CUmemGenericAllocationHandle handle;
-    const CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                      .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
-    void *object = dlopen(library, RTLD_NOW);
-    OK(!object);
-    CUresult (*create)(CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *) = (CUresult(*)(
-        CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *))dlsym(object, "create_segment");
-    OK(!create || allocate(1));
-    for (int i = 0; i < 2; i++)
-        OK(itself ? cuMemCreate(&handle, CHUNK, &prop, 0) : create(&handle, CHUNK, &prop));
-    return 0;
-}
-
-static int count_of_words(const char *mode, const char *words)
-{
-    static program_run_t out;
-    char command[512];
-    int count = 0;
-    snprintf(command, sizeof command, "LD_PRELOAD=%s /proc/%d/exe %s %s", getenv("TEST_LIBEBB"),
-             (int)getpid(), mode, getenv("TEST_SEGMENTS"));
-    program_run(command, &out);
-    if (out.status)
-        fail_msg("%s: %d: %s", command, out.status, out.log);
-    for (const char *at = out.log; (at = strstr(at, words)); at++)
-        count++;
-    return count;
-}
-
-static void segments_of_pytorch_are_told_of_once_and_no_others(void **state)
-{
-    (void)state;
-    assert_int_equal(count_of_words("segments", "expandable_segments"), 1);
-    assert_int_equal(count_of_words("itself", "expandable_segments"), 0);
-}
-
 int main(int argc, char **argv)
 {
-    if (argc > 2)
-        return map(argv[2], !strcmp(argv[1], "itself"));
     if (argc > 1 && !strcmp(argv[1], "elsewhere"))
         return allocate_elsewhere();
     if (argc > 1)
@@ -159,7 +117,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_the_driver_serves_is_told),
         cmocka_unit_test(what_is_given_back_is_not),
         cmocka_unit_test(a_question_for_the_context_that_fails_is_asked_again),
-        cmocka_unit_test(segments_of_pytorch_are_told_of_once_and_no_others),
     };
     return cmocka_run_group_tests_name("foreign_bytes", tests, NULL, NULL);
 }

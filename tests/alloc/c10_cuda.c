@@ -1,4 +1,4 @@
-/* segments.c: a library with the name of PyTorch's allocator, which has the driver make device memory as that does for expandable segments. */
+/* c10_cuda.c: a library with the name of PyTorch's allocator, which has the driver make device memory as that does for expandable segments. */
 #include <cuda.h>
 
 CUresult create_segment(CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *prop);
