@@ -35,31 +35,52 @@ static __device__ double column_product(const float *p, int rows, int columns, i
     return block_sum(sum);
 }
 
+/* What a column takes along those before it is taken out of it, twice: what rounding leaves of the first time (Kahan's "twice is
+ * enough"). Returns the square of what is left. */
+static __device__ double take_out(float *p, int rows, int columns, int column)
+{
+    for (int k = 0; k < 2 * column; k++) {
+        const int other = k % column;
+        const double along = column_product(p, rows, columns, other, column);
+        for (int i = block_thread(); i < rows; i += block_threads())
+            p[(size_t)i * (size_t)columns + (size_t)column] -=
+                (float)(along * (double)p[(size_t)i * (size_t)columns + (size_t)other]);
+    }
+    return column_product(p, rows, columns, column, column);
+}
+
+/* A column of ones and minus ones, as if by chance. */
+static __device__ float any_sign(int row, int column, int attempt)
+{
+    const uint32_t word = ((uint32_t)row * 0x9e3779b9u) ^ ((uint32_t)(column * 64 + attempt + 1) * 0x85ebca6bu);
+    return (word ^ word >> 15) * 0x2c1b3c6du >> 31 ? 1.0f : -1.0f;
+}
+
 /* One block. A thread has the same rows throughout. */
 __global__ void orthonormalize_kernel(float *__restrict__ p, int rows, int columns)
 {
     const int begin = block_thread(), step = block_threads();
     const size_t width = (size_t)columns;
     for (int column = 0; column < columns; column++) {
-        for (int k = 0; k < 2 * column; k++) { /* twice: what rounding leaves of the first time (Kahan's "twice is enough") */
-            const int other = k % column;
-            const double along = column_product(p, rows, columns, other, column);
+        double squares = take_out(p, rows, columns, column);
+        for (int attempt = 0; attempt < 8 && !(squares > (double)FLT_MIN); attempt++) {
             for (int i = begin; i < rows; i += step)
-                p[(size_t)i * width + (size_t)column] -= (float)(along * (double)p[(size_t)i * width + (size_t)other]);
+                p[(size_t)i * width + (size_t)column] = any_sign(i, column, attempt);
+            squares = take_out(p, rows, columns, column);
         }
-        const double squares = column_product(p, rows, columns, column, column);
         const double factor = squares > (double)FLT_MIN ? 1 / sqrt(squares) : 0;
         for (int i = begin; i < rows; i += step) {
             float *const at = p + (size_t)i * width + column;
-            *at = factor > 0 ? (float)(factor * (double)*at) : i == column % rows ? 1.0f : 0.0f;
+            *at = (float)(factor * (double)*at);
         }
     }
 }
 
+/* One multiprocessor's share of the memory's rate, a thirtieth or so; of each pass over a column whole rows come along. */
 inline softgpu_cost_t orthonormalize_cost(dim3, dim3, float *, int rows, int columns)
 {
-    const double elements = (double)rows * columns;
-    return launch_cost(8.0 * elements * columns, 2.0 * elements);
+    const double elements = (double)rows * columns, passes = 2.0 * columns * columns;
+    return launch_cost(8.0 * elements * columns, 30.0 * passes * elements);
 }
 INDEPENDENT_KERNEL(orthonormalize_cost, orthonormalize_kernel);
 

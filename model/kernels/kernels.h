@@ -216,7 +216,7 @@ cudaError_t sum(float *result, const float *x, size_t n, float scale, int accumu
 cudaError_t add_scaled(float *sum, const float *x, float factor, size_t n, cudaStream_t stream);
 
 /* The columns of p[rows,columns] become orthonormal, one after the other (Gram-Schmidt, in double); one that is a sum of those before
- * it, or nothing, becomes a unit vector. One block. */
+ * it, or nothing, is replaced by another. One block. columns <= rows. */
 cudaError_t orthonormalize(float *p, int rows, int columns, cudaStream_t stream);
 
 /* Of x[n], n below 2^32, the k numbers of largest magnitude, and of equal ones the first: their places, which rise, and values. They become

@@ -98,7 +98,10 @@ static void open_factors(compression_t *compression, compressed_t *group, uint64
         if (i + 1 < group->q_count)
             first[i + 1] = (float)normals[1];
     }
-    CUDA(cudaMemcpy(group->q.data, first, group->q_count * sizeof *first, cudaMemcpyHostToDevice));
+    cudaStream_t stream = compression->owner->stream; /* on which it has been zeroed */
+    CUDA(cudaMemcpyAsync(group->q.data, first, group->q_count * sizeof *first, cudaMemcpyHostToDevice,
+                         stream));
+    CUDA(cudaStreamSynchronize(stream));
     free(first);
 }
 

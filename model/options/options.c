@@ -130,6 +130,9 @@ static void check_ranks(const options_t *o)
 {
     if (o->compress && o->zero > 0)
         usage_error("--compress: without shards only, --zero %d has them", o->zero);
+    if (o->compress && o->skip_outliers > 0)
+        usage_error(
+            "--compress: what is left of a step that --skip-outliers skips would be sent with the next ones");
 }
 
 static void check_checkpoints(const options_t *o)

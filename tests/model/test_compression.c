@@ -93,7 +93,7 @@ static void columns_become_orthonormal(void **state)
             CUDA(orthonormalize(device, rows, columns, NULL));
             download(out, device, n * sizeof *out);
             for (int a = 0; a < columns; a++)
-                for (int b = 0; b <= a && !(poor == 1 && a == columns - 1 && b < a); b++)
+                for (int b = 0; b <= a; b++)
                     if (fabs(product(out, rows, columns, a, b) - (a == b)) > 1e-5)
                         fail_msg("%d x %d, %d: columns %d and %d: %g", rows, columns, poor, a, b,
                                  product(out, rows, columns, a, b));
