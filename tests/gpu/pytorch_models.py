@@ -3,9 +3,11 @@
 without). Prints one JSON object: a hash of losses and weights, the time of a step, peak memory as PyTorch sees it.
 
 GPT-2-like and Llama-like models from plain modules, or Hugging Face's with random weights; BF16 or FP16 by autocast, AdamW, dropout.
+Started by torchrun, each rank takes its part of every batch: DistributedDataParallel or FSDP2. The first one prints then; the hash is of all.
 """
 
 import argparse
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -17,8 +19,10 @@ import time
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 import torch  # noqa: E402: cuBLAS reads its variable when it is loaded
+import torch.distributed as dist  # noqa: E402
 import torch.nn as nn  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
+from torch.distributed.fsdp import fully_shard  # noqa: E402
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts  # noqa: E402
 
 
@@ -167,7 +171,46 @@ def parse_arguments():
     parser.add_argument("--accumulate", type=int, default=1, help="batches of a step")
     parser.add_argument("--fast", action="store_true", help="whatever order of sums is fastest")
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--parallel", choices=["ddp", "fsdp"], help="under torchrun, on one GPU for each process")
     return parser.parse_args()
+
+
+def join(o):
+    """Of the processes that torchrun has started: which this one is, how many they are."""
+    if not o.parallel:
+        return 0, 1
+    if o.device == "cuda":
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("cpu:gloo,cuda:nccl")
+    return dist.get_rank(), dist.get_world_size()
+
+
+def of_all(mine, ranks):
+    """What each rank has, in their order."""
+    all_of_them = [mine] * ranks
+    if ranks > 1:
+        dist.all_gather_object(all_of_them, mine)
+    return all_of_them
+
+
+def spread(o, model):
+    """The model over the ranks."""
+    if o.parallel == "ddp":
+        return nn.parallel.DistributedDataParallel(model)
+    if o.parallel == "fsdp":
+        mesh = dist.init_device_mesh(o.device, (dist.get_world_size(),))
+        for block in model.blocks:
+            fully_shard(block, mesh=mesh)
+        fully_shard(model, mesh=mesh)
+    return model
+
+
+def without_sync(o, model, k):
+    """Where gradients are accumulated, ranks add theirs with those of the last batch."""
+    last = k == o.accumulate - 1
+    if o.parallel == "fsdp":
+        model.set_requires_gradient_sync(last)
+    return model.no_sync() if o.parallel == "ddp" and not last else contextlib.nullcontext()
 
 
 def train(o, model, optimizer, data):
@@ -185,13 +228,14 @@ def train(o, model, optimizer, data):
         begin = time.perf_counter()
         for k in range(o.accumulate):
             batch = data[(i * o.accumulate + k) % len(data)].to(device, non_blocking=True)
-            with torch.autocast(device, torch.float16 if o.precision == "fp16" else torch.bfloat16, enabled=o.precision != "fp32"):
-                if o.mode == "offload":
-                    with torch.autograd.graph.save_on_cpu(pin_memory=device == "cuda"):
+            with without_sync(o, model, k):
+                with torch.autocast(device, torch.float16 if o.precision == "fp16" else torch.bfloat16, enabled=o.precision != "fp32"):
+                    if o.mode == "offload":
+                        with torch.autograd.graph.save_on_cpu(pin_memory=device == "cuda"):
+                            loss = compiled(batch[:, :-1], batch[:, 1:])
+                    else:
                         loss = compiled(batch[:, :-1], batch[:, 1:])
-                else:
-                    loss = compiled(batch[:, :-1], batch[:, 1:])
-            scaler.scale(loss / o.accumulate if o.accumulate > 1 else loss).backward()
+                scaler.scale(loss / o.accumulate if o.accumulate > 1 else loss).backward()
         scaler.unscale_(optimizer)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         scaler.step(optimizer)
@@ -224,24 +268,31 @@ def main():
         torch.utils.deterministic.fill_uninitialized_memory = False
     torch.set_float32_matmul_precision("high")
     torch.manual_seed(o.seed)
-    model = (HuggingFace if o.model.startswith("hf-") else Model)(o).to(o.device)
-    data = list(torch.randint(o.vocab, (8, o.batch, o.context + 1)))  # each step copies its batch, as a loader's are
+    rank, ranks = join(o)
+    model = spread(o, (HuggingFace if o.model.startswith("hf-") else Model)(o).to(o.device))
+    data = [batch[rank::ranks] for batch in torch.randint(o.vocab, (8, o.batch, o.context + 1))]  # each step copies its batch, as a loader's are
     if o.device == "cuda":
         data = [batch.pin_memory() for batch in data]
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1, **{o.optimizer: True} if o.device == "cuda" else {})
     losses, times, skipped = train(o, model, optimizer, data)
     sums = hashlib.sha256(json.dumps([loss.hex() for loss in losses]).encode())
     for p in [*model.parameters(), *(t for state in optimizer.state.values() for t in state.values())]:
-        bits = p.detach().cpu().contiguous()
+        bits = (p.to_local() if hasattr(p, "to_local") else p).detach().cpu().contiguous()
         sums.update(ctypes.string_at(bits.data_ptr(), bits.nbytes))
     ms = statistics.median(times[o.warmup :])
-    result = {"model": o.model, "mode": o.mode, "hash": sums.hexdigest()[:16], "seed": o.seed, "precision": o.precision, "losses": losses, "skipped": skipped,
+    hashes = of_all(sums.hexdigest()[:16], ranks)
+    result = {"model": o.model, "mode": o.mode, "ranks": ranks, "hash": ",".join(hashes), "seed": o.seed, "precision": o.precision,
+              "losses": [statistics.fmean(of_step) for of_step in zip(*of_all(losses, ranks))], "skipped": skipped,
               "ms": round(ms, 3), "tokens_per_s": round(o.batch * o.context / ms * 1e3),
               "parameters": sum(p.numel() for p in model.parameters())}
     if o.device == "cuda":
         result.update(of_allocator())
-    print(json.dumps(result))
+        result["torch_peak_bytes"] = max(of_all(result.get("torch_peak_bytes", 0), ranks))
+    if rank == 0:
+        print(json.dumps(result))
 
 
 if __name__ == "__main__":
     main()
+    if dist.is_initialized():  # nothing of the model is left, whose end may wait for the other ranks (gloo)
+        dist.destroy_process_group()

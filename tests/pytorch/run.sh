@@ -11,7 +11,8 @@
 #                     bits within 80, 60 and 45% beside those without ebb, and which launches are proven (compute/report.py). At 80% once more
 #                     without copies: kernels take so long here that all copies are hidden, and no plan that may copy recomputes anything
 #   --expect WHAT     found (default), learned or driven: at least that, within every budget
-#   -- OPTIONS        of tests/gpu/pytorch_models.py; by default a small GPT-2. With --compute: of one model, behind those of `small`
+#   -- OPTIONS        of tests/gpu/pytorch_models.py; by default a small GPT-2. With --compute: of one model, behind those of `small`; operators are
+#                     not tried then. With --parallel two ranks are started, by torchrun, a GPU each; the budget is each one's
 #
 # OUT has links to the wheel, its kernels' library (made once, half a minute), and of each budget log, statistics and output. BUILD_FOLDER: build.
 set -euo pipefail
@@ -34,6 +35,9 @@ models=(
     '--model hf-llama --precision bf16 --dropout 0'
     '--model gpt2 --precision bf16 --dropout 0 --mode compile --context 128 --batch 24'
     '--model llama --precision fp32 --dropout 0 --mode compile'
+    '--model gpt2 --precision fp32 --dropout 0 --parallel ddp --accumulate 2'
+    '--model llama --precision bf16 --dropout 0 --parallel ddp --batch 192'
+    '--model gpt2 --precision fp32 --dropout 0 --parallel fsdp'
 )
 small='--layers 2 --width 192 --heads 3 --context 32 --batch 96 --vocab 512 --steps 30 --warmup 16'
 options=(--model gpt2 --layers 4 --width 256 --heads 4 --context 256 --batch 8 --vocab 4096 --steps 24 --warmup 16)
@@ -78,6 +82,7 @@ while (($#)); do
 done
 [[ -n $out ]] || refuse 'where to?'
 budgets=${budgets:-$([[ $compute ]] && echo 80%,60%,45%,80%-recompute || echo 100%,70%,50%)}
+[[ $compute || " ${options[*]} " != *' --parallel '* ]] || refuse '--parallel needs --compute: ranks compare what they have computed'
 [[ $expect =~ ^(found|learned|driven)$ ]] || refuse "--expect $expect"
 
 # ---- what it takes ----
@@ -153,14 +158,20 @@ fi
 
 # ---- runs ----
 
-export SOFTGPU_MEMORY=${SOFTGPU_MEMORY:-6G} SOFTGPU_KERNEL_PATH=$out/kernels SOFTGPU_DRY=1 CUBLAS_WORKSPACE_CONFIG=:4096:8 XDG_CACHE_HOME=$out/cache
+export SOFTGPU_MEMORY=${SOFTGPU_MEMORY:-6G} SOFTGPU_DEVICES=2 SOFTGPU_KERNEL_PATH=$out/kernels SOFTGPU_DRY=1 CUBLAS_WORKSPACE_CONFIG=:4096:8 XDG_CACHE_HOME=$out/cache
 # PyTorch's modules are compiled once: that is half a minute of each run otherwise.
 export PYTHONPYCACHEPREFIX=$out/bytecode
+# is_parallel: two ranks, each with a GPU.
+is_parallel() {
+    [[ " ${options[*]} " == *' --parallel '* ]]
+}
+
 # trains <name> <command>...: its output in OUT/<name>.json, its log in OUT/<name>.log.
 trains() {
-    local name=$1
+    local name=$1 launcher=()
     shift
-    timeout 1800 "$@" "$python" "$root/tests/gpu/pytorch_models.py" "${options[@]}" >"$out/$name.json" 2>"$out/$name.log" || {
+    ! is_parallel || launcher=(-m torch.distributed.run --standalone --nproc-per-node 2)
+    timeout 1800 "$@" "$python" "${launcher[@]}" "$root/tests/gpu/pytorch_models.py" "${options[@]}" >"$out/$name.json" 2>"$out/$name.log" || {
         echo "PyTorch failed ($name); $out/$name.log ends so:"
         tail -n 15 "$out/$name.log"
         return 1
@@ -175,19 +186,23 @@ peak_of() {
 # within <folder/ or nothing> <budget> <peak>: a run of that, with its statistics. A plan is waited for: else how many steps it is driven in depends on
 # what else the machine does.
 within() {
-    local name=$1$2 bytes=${2%-recompute} offload=1
+    local name=$1$2 bytes=${2%-recompute} offload=1 of_rank=''
     [[ $2 == "$bytes" ]] || offload=0
     [[ $bytes != *% ]] || bytes=$(($3 * ${bytes%\%} / 100))
-    rm -f "$out/$name.stats"
-    EBB_OFFLOAD=$offload EBB_PLAN_WAIT=600000 trains "$name" "$build/bin/ebb" run --budget "$bytes" --log info --stats "$out/$name.stats" --
+    ! is_parallel || of_rank=.%r
+    rm -f "$out/$name.stats"*
+    [[ ! $compute ]] || local -x EBB_TRACE=$out/$name.trace$of_rank
+    EBB_OFFLOAD=$offload EBB_PLAN_WAIT=600000 trains "$name" "$build/bin/ebb" run --budget "$bytes" --log info --stats "$out/$name.stats$of_rank" --
 }
 
 failed=0
 if [[ $compute ]]; then
     export SOFTGPU_KERNEL_PATH=$out/compute SOFTGPU_DRY=0 CUBLAS_WORKSPACE_CONFIG=:16:8 SOFTGPU_ARCH=80 TRITON_PTXAS_PATH=$root/softgpu/ptxas TRITON_CACHE_DIR=$out/cache/triton \
         TRITON_LIBCUDA_PATH=$build/softgpu/lib TORCHINDUCTOR_CACHE_DIR=$out/cache/inductor CPATH=${CUDA_HOME:-/usr/local/cuda}/include
-    "$python" -B "$here/compute/test_kernels_of_torch.py" >"$out/compute/test.log" 2>&1 || failed=1
-    echo "operators against PyTorch's CPU backend: $(tail -n 1 "$out/compute/test.log") ($out/compute/test.log)"
+    if ((${#models[@]} > 1)); then
+        "$python" -B "$here/compute/test_kernels_of_torch.py" >"$out/compute/test.log" 2>&1 || failed=1
+        echo "operators against PyTorch's CPU backend: $(tail -n 1 "$out/compute/test.log") ($out/compute/test.log)"
+    fi
     for model in "${models[@]}"; do
         name=$(tr -s ' -' '-' <<<"${model#--model }")
         read -r -a options <<<"$small $model"
@@ -203,7 +218,7 @@ if [[ $compute ]]; then
         }
         peak=$(peak_of "$name/alone")
         for budget in ${budgets//,/ }; do
-            EBB_TRACE=$out/$name/$budget.trace within "$name/" "$budget" "$peak" || failed=1
+            within "$name/" "$budget" "$peak" || failed=1
         done
         read -r -a list <<<"${budgets//,/ }"
         "$python" -B "$here/compute/report.py" "$out/$name" "${list[@]}" || failed=1

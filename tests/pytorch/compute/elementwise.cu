@@ -156,6 +156,13 @@ template <typename T> struct rsqrt {
     }
 };
 
+template <typename T> struct sqrt {
+    __device__ T operator()(T x) const
+    {
+        return std::sqrt(x);
+    }
+};
+
 template <typename T> struct cos {
     __device__ T operator()(T x) const
     {
@@ -354,7 +361,7 @@ contiguous<4, FillFunctor<float>, FillFunctor<BFloat16>, FillFunctor<c10::Half>,
            gelu_tanh<float>, gelu_tanh<BFloat16>, gelu_tanh<c10::Half>, gelu_tanh_backward<float>,
            gelu_tanh_backward<BFloat16>, gelu_tanh_backward<c10::Half>, clamp<float>, masked_scale<float>,
            masked_scale<BFloat16>, masked_scale<c10::Half>, compare_scalar<int64_t>, compare_scalar<float>,
-           FillFunctor<bool>, both, bitwise_not<bool>, equal_to<int64_t>, equal_to<float>, quotient, neg<float>, rsqrt<float>, cos<float>, sin<float>, square<float>, cube<float>, tanh<float>,
+           FillFunctor<bool>, both, bitwise_not<bool>, equal_to<int64_t>, equal_to<float>, quotient, neg<float>, rsqrt<float>, sqrt<float>, cos<float>, sin<float>, square<float>, cube<float>, tanh<float>,
            tanh_backward<float>>();
 template void contiguous<2, FillFunctor<int64_t>, reciprocal<double>, CUDAFunctorOnSelf_add<int64_t>,
                          AUnaryFunctor<int64_t, int64_t, int64_t, binary_internal::MulFunctor<int64_t>>,

@@ -26,6 +26,7 @@ functors = {
     "bfloat16_copy_kernel_cuda": "compute::narrowed<c10::BFloat16>",
     "float16_copy_kernel_cuda": "compute::narrowed<c10::Half>",
     "rsqrt_kernel_cuda": "compute::rsqrt<{0}>",
+    "sqrt_kernel_cuda": "compute::sqrt<{0}>",
     "cos_kernel_cuda": "compute::cos<{0}>",
     "sin_kernel_cuda": "compute::sin<{0}>",
     "pow_tensor_scalar_kernel_impl#1": "compute::square<{0}>",

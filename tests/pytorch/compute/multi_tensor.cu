@@ -20,6 +20,11 @@ struct LerpFunctor {
     }
 };
 
+template <typename To, typename From = To>
+struct Copy {
+    __device__ To operator()(const From &x) const { return To(x); }
+};
+
 enum class NormType { L1, L2, LInf };
 
 /* A block's sum of squares, of one chunk. */
@@ -109,6 +114,8 @@ template void applied<TensorListMetadata<1>, BinaryOpScalarFunctor<float, 1, 1, 
 template void applied<TensorListMetadata<1>, BinaryOpScalarTensorFunctor<float, 1, 1, 0>, std::multiplies<float>, float *, float>();
 template void applied<TensorListMetadata<2>, TernaryOpScalarFunctor<float, 2, 2, 0>, LerpFunctor<float>, float>();
 template void applied<TensorListMetadata<2>, UnaryOpFunctor<float, 2, 1, 1>, Sqrt<float>>();
+template void applied<TensorListMetadata<2>, UnaryOpFunctor<float, 2, 1, 1>, Copy<float, float>>();
+template void applied<TensorListMetadata<2>, UnaryOpFunctor<c10::BFloat16, 2, 1, 1>, Copy<c10::BFloat16, c10::BFloat16>>();
 template void applied<TensorListMetadata<3>, PointwiseOpScalarFunctor<float, 3, 3, 0>, std::multiplies<float>, float>();
 template void applied<TensorListScalarListMetadata<float, 1>, BinaryOpScalarListFunctor<float, 1, 1, 0>, std::divides<float>>();
 template void applied<TensorListScalarListMetadata<float, 3>, PointwiseOpScalarListFunctor<float, 3, 3, 0>, std::divides<float>>();

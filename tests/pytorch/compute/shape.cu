@@ -1,4 +1,4 @@
-/* shape.cu: concatenation; the upper and lower triangle of matrices. */
+/* shape.cu: concatenation; the upper and lower triangle of matrices; what FSDP packs into what its collectives move, and takes out of it. */
 #include <ATen/cuda/detail/TensorInfo.cuh>
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
@@ -112,6 +112,49 @@ OF_BYTES(4)
 OF_BYTES(8)
 
 } // namespace
+
+namespace detail {
+
+/* Of FSDP, whose pointers and sizes are tables in device memory. Blocks along x belong to tensors, several to each. */
+struct piece {
+    int64_t tensor, thread, threads; /* which of its tensor's */
+};
+
+static __device__ piece piece_of(const int64_t *tensors, const int64_t *first)
+{
+    const int64_t tensor = tensors[blockIdx.x];
+    return {tensor, (blockIdx.x - first[tensor]) * int64_t(blockDim.x) + threadIdx.x, (first[tensor + 1] - first[tensor]) * int64_t(blockDim.x)};
+}
+
+/* Each row of a matrix divided among the tensors. */
+__global__ void split_with_sizes_copy_out_contiguous_no_cast_kernel(char **to, char **from, int64_t *bytes, int64_t *tensors, int64_t *first,
+                                                                    int64_t row_bytes, int64_t rows)
+{
+    const piece p = piece_of(tensors, first);
+    for (int64_t row = blockIdx.y; row < rows; row += gridDim.y)
+        for (int64_t i = p.thread; i < bytes[p.tensor]; i += p.threads)
+            to[p.tensor][row * bytes[p.tensor] + i] = from[p.tensor][row * row_bytes + i];
+}
+
+/* Each tensor in as many chunks as there are blocks along y, of `padded` bytes of what they become; zeros where it has no more. Behind one another:
+ * the first chunks of all tensors, the second ones, ...; along z as often as there are slices. */
+template <typename To, typename From>
+__global__ void chunk_cat_cuda_kernel(From **from, To *to, int64_t *tensors, int64_t *begin, int64_t *first, int64_t *bytes, int64_t *padded,
+                                      int64_t *, int64_t slice_bytes, int64_t chunk_bytes, int64_t)
+{
+    const piece p = piece_of(tensors, first);
+    const int64_t count = padded[p.tensor] / sizeof(To), all = bytes[p.tensor] / sizeof(From), before = blockIdx.y * count;
+    const From *its = from[p.tensor] + blockIdx.z * all;
+    To *out = (To *)((char *)to + blockIdx.z * slice_bytes + blockIdx.y * chunk_bytes + begin[p.tensor]);
+    for (int64_t i = p.thread; i < count; i += p.threads)
+        out[i] = before + i < all ? To(its[before + i]) : To(0);
+}
+template __global__ void chunk_cat_cuda_kernel<char, char>(char **, char *, int64_t *, int64_t *, int64_t *, int64_t *, int64_t *, int64_t *, int64_t,
+                                                           int64_t, int64_t);
+template __global__ void chunk_cat_cuda_kernel<float, c10::BFloat16>(c10::BFloat16 **, float *, int64_t *, int64_t *, int64_t *, int64_t *, int64_t *,
+                                                                     int64_t *, int64_t, int64_t, int64_t);
+
+} // namespace detail
 
 /* `elements` together, of rows that are padded to whole such; the innermost two dimensions are the matrices. */
 template <typename scalar_t, typename IndexType, bool upper, int elements, bool inplace>

@@ -116,6 +116,30 @@ def shapes(dtype):
     yield "tril of bool", lambda x: torch.tril(x), (torch.ones(9, 11, dtype=torch.bool),)
 
 
+def packings(dtype):
+    """What FSDP does around its collectives."""
+
+    def split(x, sizes=(1, 5, 0, 300, 2)):
+        x = x.detach()
+        out = [torch.empty(x.shape[0], size, dtype=x.dtype, device=x.device) for size in sizes]
+        torch.split_with_sizes_copy(x, sizes, dim=1, out=out)
+        return out
+
+    def packed(*tensors, type=None):
+        tensors = [t.detach() for t in tensors]
+        if type is None:
+            return torch._chunk_cat(tensors, 0, 4)
+        return torch._chunk_cat(tensors, 0, 4, out=torch.empty(4, sum(-(-t.shape[0] // 4) * t[0].numel() for t in tensors), dtype=type, device=tensors[0].device))
+
+    tensors = [random(*shape, dtype=dtype) for shape in ((8, 3), (1,), (7, 33), (3, 5, 2), (4001,))]
+    yield "split into tensors", split, (random(4, 308, dtype=dtype),)
+    yield "chunks of tensors, padded", packed, tensors
+    if dtype == torch.bfloat16:
+        yield "chunks of tensors, padded, in float32", lambda *t: packed(*t, type=torch.float32), tensors
+    if dtype != torch.float16:
+        yield "copies of tensors", lambda *t: torch._foreach_copy_([torch.empty_like(x) for x in t], [x.detach() for x in t]), tensors
+
+
 def indexings(dtype):
     for width in (8, 64, 136):  # rows of whole 16 bytes
         for count in (1, 40, 500):
@@ -152,6 +176,7 @@ def elements(dtype):
     yield "tanh", torch.tanh, (x,)
     yield "sin and cos", lambda x: (x.sin(), (100 * x).cos()), (x,)
     yield "pow", lambda x: (x.detach() ** 2, x.detach() ** 3), (x,)
+    yield "sqrt", lambda x: (x.detach() ** 2 + 1).sqrt(), (x,)
     yield "rsqrt of a mean", lambda x: torch.rsqrt((x.detach() ** 2).mean(-1) + 1), (x,)
     yield "mean", lambda x: x.mean(0), (x,)
     yield "divided, transposed", lambda x: x.detach()[:, ::2].t() / 3, (x,)
@@ -272,7 +297,7 @@ def main():
     print("seed 1")
     for of_type, dtype in TYPES.items():
         cases = [(name, lambda of=of, inputs=inputs: difference(of, inputs, dtype)) for family in
-                 (norms, softmaxes, losses, shapes, indexings, elements, amp, attentions) for name, of, inputs in family(dtype)]
+                 (norms, softmaxes, losses, shapes, packings, indexings, elements, amp, attentions) for name, of, inputs in family(dtype)]
         for name, of in cases + list(dropped(dtype)) + list(randoms(dtype)):
             name = f"{of_type} {name}"
             if words and not any(word in name for word in words):
