@@ -98,24 +98,36 @@ static void shards_have_the_bits_of_the_whole(void **state)
 static void gradients_are_compressed(void **state)
 {
     (void)state;
-    static const char *const modes[] = {
-        "--compress powersgd --compress-rank 2",
-        "--compress powersgd --compress-rank 1 --dtype bf16 --rounding stochastic",
-        "--compress top --compress-share 0.05",
-        "--compress top --compress-share 0.02 --model llama:tiny --width 32 --heads 2 --kv-heads 1 "
-        "--hidden 64 --layers 2 --context 32"};
+    static const struct {
+        const char *name, *how, *model;
+    } modes[] = {
+        {"two", "--compress powersgd --compress-rank 2", ""},
+        {"one", "--compress powersgd --compress-rank 1", "--dtype bf16 --rounding stochastic"},
+        {"top", "--compress top --compress-share 0.05", ""},
+        {"llama", "--compress top --compress-share 0.02",
+         "--model llama:tiny --width 32 --heads 2 --kv-heads 1 --hidden 64 --layers 2 --context 32"}};
     on_devices(3);
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
-        char compressed[512], graph[520];
-        snprintf(compressed, sizeof compressed, SMALL "--steps 30 --accumulate 2 --gpus 3 %s", modes[i]);
-        snprintf(graph, sizeof graph, "%s --graph", compressed);
-        const history_t a = trainer_train(compressed), again = trainer_train(compressed),
-                        b = trainer_train(graph);
-        assert_same(&a, &again, modes[i]);
-        assert_same(&a, &b, graph);
+        char arguments[1024], folder[512];
+        trainer_path(folder, sizeof folder, modes[i].name);
+        snprintf(arguments, sizeof arguments, SMALL "--steps 30 --accumulate 2 --gpus 3 %s %s",
+                 modes[i].model, modes[i].how);
+        const history_t a = trainer_train(arguments), again = trainer_train(arguments);
+        assert_same(&a, &again, modes[i].name);
+        snprintf(arguments, sizeof arguments,
+                 SMALL "--steps 30 --accumulate 2 --gpus 3 %s %s --graph --checkpoint %s", modes[i].model,
+                 modes[i].how, folder);
+        const history_t graph = trainer_train(arguments);
+        assert_same(&a, &graph, modes[i].name);
+        /* The held-out loss is of all ranks' weights. Of the first one's, which the checkpoint has, it is the same. */
+        snprintf(arguments, sizeof arguments, SMALL "--steps 30 --accumulate 6 %s --resume %s",
+                 modes[i].model, folder);
+        const history_t alone = trainer_train(arguments);
+        assert_string_equal(a.state_hash, alone.state_hash);
+        assert_string_equal(a.held_out_loss_hex, alone.held_out_loss_hex);
         if (!(a.loss[29] < 0.8 * a.loss[0]))
-            fail_msg("%s: %.6f after %.6f", modes[i], a.loss[29], a.loss[0]);
-        print_message("%s: %.6f to %.6f\n", modes[i], a.loss[0], a.loss[29]);
+            fail_msg("%s: %.6f after %.6f", modes[i].name, a.loss[29], a.loss[0]);
+        print_message("%s: %.6f to %.6f\n", modes[i].name, a.loss[0], a.loss[29]);
     }
     /* All of them: of two ranks it is the same sum. */
     const history_t whole = trainer_train(SMALL "--steps 7 --gpus 2"),
