@@ -91,20 +91,19 @@ cudaError_t orthonormalize(float *p, int rows, int columns, cudaStream_t stream)
 }
 
 /* ---- the largest ----
- * Radix selection: bits of the k-th largest magnitude, from the highest on, eight with each pass over the array. Then each slice's largest are counted, the
- * counts added up, and the numbers put where those before them leave off. Counts do not depend on the order of threads. */
+ * Radix selection: bits of the k-th largest magnitude, from the highest on, four with each pass over the array. Then each slice's largest are
+ * counted, the counts added up, and the numbers put where those before them leave off. A slice has a block, which writes its own counts. */
 
-enum { DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS };
+enum { DIGIT_BITS = 4, DIGITS = 1 << DIGIT_BITS };
 
 typedef struct top {
     uint32_t bits;   /* of the k-th largest, as far as they are known */
     uint32_t wanted; /* so many of those that begin with them */
-    uint32_t count[DIGITS];
 } top_t;
 
-/* Of a slice: how many are larger than the k-th, how many equal it; later of all slices before it. */
 typedef struct slice_top {
-    uint32_t larger, equal;
+    uint32_t larger, equal; /* so many are larger than the k-th, or equal it; later in all slices before it */
+    uint32_t count[DIGITS]; /* of those that begin with the bits, by the next digit */
 } slice_top_t;
 
 static __device__ __forceinline__ uint32_t magnitude(float x)
@@ -112,70 +111,78 @@ static __device__ __forceinline__ uint32_t magnitude(float x)
     return __float_as_uint(x) & 0x7fffffffu;
 }
 
+/* One thread. */
 __global__ void top_begin_kernel(top_t *__restrict__ top, uint32_t k)
 {
-    for (int i = block_thread(); i < DIGITS; i += block_threads())
-        top->count[i] = 0;
-    if (block_thread() == 0) {
-        top->bits = 0;
-        top->wanted = k;
-    }
+    if (block_thread() == 0)
+        *top = top_t{0, k};
 }
 
 inline softgpu_cost_t top_begin_cost(dim3, dim3, top_t *, uint32_t)
 {
-    return launch_cost(DIGITS, DIGITS);
+    return launch_cost(1, 2);
 }
 INDEPENDENT_KERNEL(top_begin_cost, top_begin_kernel);
 
-__global__ void top_count_kernel(top_t *__restrict__ top, const float *__restrict__ x, size_t n, int shift)
+/* Counts of a slice are exact in float. */
+__global__ void top_count_kernel(slice_top_t *__restrict__ slice, const top_t *__restrict__ top, const float *__restrict__ x, size_t n, int shift)
 {
-    __shared__ uint32_t count[DIGITS];
     const size_t begin = (size_t)blockIdx.x * SLICE_ELEMENTS, end = slice_end(n);
     const uint32_t bits = top->bits >> shift >> DIGIT_BITS;
-    for (int i = block_thread(); i < DIGITS; i += block_threads())
-        count[i] = 0;
-    __syncthreads();
+    float count[DIGITS] = {};
     for (size_t i = begin + (size_t)block_thread(); i < end; i += (size_t)block_threads()) {
         const uint32_t its = magnitude(x[i]) >> shift;
-        if (its >> DIGIT_BITS == bits)
-            atomicAdd(&count[its % DIGITS], 1u);
+        UNROLL
+        for (uint32_t d = 0; d < DIGITS; d++)
+            count[d] += its >> DIGIT_BITS == bits && its % DIGITS == d ? 1.0f : 0.0f;
     }
-    __syncthreads();
-    for (int i = block_thread(); i < DIGITS; i += block_threads())
-        if (count[i] > 0)
-            atomicAdd(&top->count[i], count[i]);
+    UNROLL
+    for (int d = 0; d < DIGITS; d++) {
+        const float all = block_sum(count[d]);
+        if (block_thread() == 0)
+            slice[blockIdx.x].count[d] = (uint32_t)all;
+    }
 }
 
-inline softgpu_cost_t top_count_cost(dim3 grid, dim3, top_t *, const float *, size_t n, int)
+inline softgpu_cost_t top_count_cost(dim3 grid, dim3, slice_top_t *, const top_t *, const float *, size_t n, int)
 {
-    return launch_cost(4.0 * (double)n, (double)n + 2.0 * DIGITS * grid.x);
+    return launch_cost(3.0 * DIGITS * (double)n, (double)n + (double)DIGITS * grid.x);
 }
 INDEPENDENT_KERNEL(top_count_cost, top_count_kernel);
 
-/* One thread. */
-__global__ void top_digit_kernel(top_t *__restrict__ top, int shift)
+/* One block. */
+__global__ void top_digit_kernel(top_t *__restrict__ top, const slice_top_t *__restrict__ slice, int slices, int shift)
 {
-    if (block_thread() != 0)
-        return;
+    uint32_t wanted = top->wanted;
     int digit = DIGITS - 1;
-    for (; digit > 0 && top->count[digit] < top->wanted; digit--)
-        top->wanted -= top->count[digit];
-    top->bits |= (uint32_t)digit << shift;
-    for (int i = 0; i < DIGITS; i++)
-        top->count[i] = 0;
+    for (; digit > 0; digit--) {
+        double count = 0;
+        for (int i = block_thread(); i < slices; i += block_threads())
+            count += (double)slice[i].count[digit];
+        const uint32_t all = (uint32_t)block_sum(count);
+        if (all >= wanted)
+            break;
+        wanted -= all;
+    }
+    if (block_thread() == 0)
+        *top = top_t{top->bits | (uint32_t)digit << shift, wanted};
 }
 
-inline softgpu_cost_t top_digit_cost(dim3, dim3, top_t *, int)
+inline softgpu_cost_t top_digit_cost(dim3, dim3, top_t *, const slice_top_t *, int slices, int)
 {
-    return launch_cost(DIGITS, 2.0 * DIGITS);
+    return launch_cost((double)DIGITS * slices, (double)DIGITS * slices);
 }
 INDEPENDENT_KERNEL(top_digit_cost, top_digit_kernel);
 
-static __device__ slice_top_t count_larger(const float *x, size_t begin, size_t end, uint32_t bits)
+/* How many of a thread's share are larger, how many equal. */
+typedef struct share_top {
+    uint32_t larger, equal;
+} share_top_t;
+
+static __device__ share_top_t count_larger(const float *x, size_t begin, size_t end, size_t step, uint32_t bits)
 {
-    slice_top_t its = {0, 0};
-    for (size_t i = begin; i < end; i++) {
+    share_top_t its = {};
+    for (size_t i = begin; i < end; i += step) {
         its.larger += magnitude(x[i]) > bits;
         its.equal += magnitude(x[i]) == bits;
     }
@@ -185,22 +192,13 @@ static __device__ slice_top_t count_larger(const float *x, size_t begin, size_t 
 __global__ void top_slices_kernel(slice_top_t *__restrict__ slice, const top_t *__restrict__ top, const float *__restrict__ x,
                                   size_t n)
 {
-    __shared__ uint32_t larger, equal;
-    const size_t begin = (size_t)blockIdx.x * SLICE_ELEMENTS, end = slice_end(n);
-    if (block_thread() == 0)
-        larger = equal = 0;
-    __syncthreads();
-    slice_top_t its = {0, 0};
-    for (size_t i = begin + (size_t)block_thread(); i < end; i += (size_t)block_threads()) {
-        const slice_top_t one = count_larger(x, i, i + 1, top->bits);
-        its.larger += one.larger;
-        its.equal += one.equal;
+    const share_top_t its = count_larger(x, (size_t)blockIdx.x * SLICE_ELEMENTS + (size_t)block_thread(), slice_end(n),
+                                         (size_t)block_threads(), top->bits);
+    const float larger = block_sum((float)its.larger), equal = block_sum((float)its.equal);
+    if (block_thread() == 0) {
+        slice[blockIdx.x].larger = (uint32_t)larger;
+        slice[blockIdx.x].equal = (uint32_t)equal;
     }
-    atomicAdd(&larger, its.larger);
-    atomicAdd(&equal, its.equal);
-    __syncthreads();
-    if (block_thread() == 0)
-        slice[blockIdx.x] = slice_top_t{larger, equal};
 }
 
 inline softgpu_cost_t top_slices_cost(dim3 grid, dim3, slice_top_t *, const top_t *, const float *, size_t n)
@@ -210,12 +208,12 @@ inline softgpu_cost_t top_slices_cost(dim3 grid, dim3, slice_top_t *, const top_
 INDEPENDENT_KERNEL(top_slices_cost, top_slices_kernel);
 
 /* Counts of the threads' shares become those of all before each. Every thread of the block calls it. */
-static __device__ void add_up(slice_top_t *shares)
+static __device__ void add_up(share_top_t *shares)
 {
     __syncthreads();
-    slice_top_t before = {0, 0};
+    share_top_t before = {0, 0};
     for (int t = 0; block_thread() == 0 && t < block_threads(); t++) {
-        const slice_top_t its = shares[t];
+        const share_top_t its = shares[t];
         shares[t] = before;
         before.larger += its.larger;
         before.equal += its.equal;
@@ -226,20 +224,21 @@ static __device__ void add_up(slice_top_t *shares)
 /* One block. */
 __global__ void top_offsets_kernel(slice_top_t *__restrict__ slice, int count)
 {
-    __shared__ slice_top_t shares[BLOCK_THREADS];
+    __shared__ share_top_t shares[BLOCK_THREADS];
     const int share = ceil_div(count, block_threads()), begin = smaller(block_thread() * share, count),
               end = smaller(begin + share, count);
-    slice_top_t own = {0, 0};
+    share_top_t own = {0, 0};
     for (int i = begin; i < end; i++) {
         own.larger += slice[i].larger;
         own.equal += slice[i].equal;
     }
     shares[block_thread()] = own;
     add_up(shares);
-    slice_top_t before = shares[block_thread()];
+    share_top_t before = shares[block_thread()];
     for (int i = begin; i < end; i++) {
-        const slice_top_t its = slice[i];
-        slice[i] = before;
+        const share_top_t its = {slice[i].larger, slice[i].equal};
+        slice[i].larger = before.larger;
+        slice[i].equal = before.equal;
         before.larger += its.larger;
         before.equal += its.equal;
     }
@@ -255,12 +254,12 @@ INDEPENDENT_KERNEL(top_offsets_cost, top_offsets_kernel);
 __global__ void top_take_kernel(uint32_t *__restrict__ place, float *__restrict__ value, float *__restrict__ x, size_t n,
                                 const top_t *__restrict__ top, const slice_top_t *__restrict__ slice)
 {
-    __shared__ slice_top_t shares[BLOCK_THREADS];
+    __shared__ share_top_t shares[BLOCK_THREADS];
     const size_t first = (size_t)blockIdx.x * SLICE_ELEMENTS, last = slice_end(n),
                  share = ceil_div((size_t)SLICE_ELEMENTS, (size_t)block_threads()), own = first + (size_t)block_thread() * share,
                  begin = own < last ? own : last, end = begin + share < last ? begin + share : last;
     const uint32_t bits = top->bits, wanted = top->wanted;
-    shares[block_thread()] = count_larger(x, begin, end, bits);
+    shares[block_thread()] = count_larger(x, begin, end, 1, bits);
     add_up(shares);
     uint32_t larger = slice[blockIdx.x].larger + shares[block_thread()].larger,
              equal = slice[blockIdx.x].equal + shares[block_thread()].equal;
@@ -293,10 +292,10 @@ cudaError_t take_top(uint32_t *place, float *value, float *x, size_t n, size_t k
     top_t *const top = (top_t *)scratch;
     slice_top_t *const slice = (slice_top_t *)(top + 1);
     const unsigned blocks = slices(n);
-    top_begin_kernel<<<counted(1), BLOCK_THREADS, 0, stream>>>(top, (uint32_t)k);
+    top_begin_kernel<<<counted(1), 32, 0, stream>>>(top, (uint32_t)k);
     for (int shift = 32 - DIGIT_BITS; shift >= 0; shift -= DIGIT_BITS) {
-        top_count_kernel<<<counted(blocks), BLOCK_THREADS, 0, stream>>>(top, x, n, shift);
-        top_digit_kernel<<<counted(1), 32, 0, stream>>>(top, shift);
+        top_count_kernel<<<counted(blocks), BLOCK_THREADS, 0, stream>>>(slice, top, x, n, shift);
+        top_digit_kernel<<<counted(1), BLOCK_THREADS, 0, stream>>>(top, slice, (int)blocks, shift);
     }
     top_slices_kernel<<<counted(blocks), BLOCK_THREADS, 0, stream>>>(slice, top, x, n);
     top_offsets_kernel<<<counted(1), BLOCK_THREADS, 0, stream>>>(slice, (int)blocks);
