@@ -78,11 +78,6 @@ void parameters_open(parameters_t *parameters, gpu_t *gpu, ranks_t *ranks, int z
     }
 }
 
-void parameters_compress(parameters_t *parameters, compression_t *compression)
-{
-    parameters->compression = compression;
-}
-
 void parameters_close(parameters_t *parameters)
 {
     compression_close(parameters->compression);

@@ -55,7 +55,7 @@ typedef struct parameters {
     gpu_t *gpu;                 /* borrowed */
     ranks_t *ranks;             /* borrowed; NULL: one */
     int zero;                   /* 0 with one rank */
-    compression_t *compression; /* owns; NULL: gradients are summed as they are */
+    compression_t *compression; /* owns, whoever sets it; NULL: gradients are summed as they are */
     dtype_t dtype;
     group_t *groups;
     int group_count;
@@ -65,8 +65,6 @@ typedef struct parameters {
 /* Allocates the layout's groups; everything zero. Unless they are trained, of `value` alone. ranks may be NULL. */
 void parameters_open(parameters_t *parameters, gpu_t *gpu, ranks_t *ranks, int zero, const layout_t *layout,
                      dtype_t dtype, bool trained);
-/* Gradients are summed by it from now on. Takes it over. */
-void parameters_compress(parameters_t *parameters, compression_t *compression);
 void parameters_close(parameters_t *parameters);
 
 size_t parameters_count(const parameters_t *parameters);

@@ -91,9 +91,9 @@ void transformer_open(transformer_t *model, gpu_t *gpu, ranks_t *ranks, const op
     bool trained = options->command == COMMAND_TRAIN;
     parameters_open(&model->parameters, gpu, ranks, options->zero, &model->layout, model->dtype, trained);
     if (trained)
-        parameters_compress(&model->parameters,
-                            compression_open(gpu, ranks, &model->layout, (compress_t)options->compress,
-                                             options->compress_rank, options->compress_share, options->seed));
+        model->parameters.compression =
+            compression_open(gpu, ranks, &model->layout, (compress_t)options->compress,
+                             options->compress_rank, options->compress_share, options->seed);
     if (s.family == FAMILY_LLAMA)
         model->rope = upload_rope(gpu, &s);
     model->kept = activations_new((size_t)s.layers);

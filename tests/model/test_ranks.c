@@ -136,6 +136,9 @@ static void gradients_are_compressed(void **state)
     const outcome_t out = trainer_run(SMALL "--gpus 2 --zero 1 --compress top --data nowhere");
     assert_int_equal(out.exit_code, 2);
     assert_non_null(strstr(out.error, "--compress: without shards only"));
+    const outcome_t skipping = trainer_run(SMALL "--gpus 2 --skip-outliers 5 --compress top --data nowhere");
+    assert_int_equal(skipping.exit_code, 2);
+    assert_non_null(strstr(skipping.error, "--skip-outliers"));
 }
 
 /* The environment of torchrun, mpirun and srun, and a port of one's own. */
