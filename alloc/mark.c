@@ -75,6 +75,11 @@ CUstream ebb_stream_handle(const ebb_stream_t *s)
     return s->handle;
 }
 
+bool ebb_stream_is_gone(const ebb_stream_t *s)
+{
+    return s->handle == (CUstream)s;
+}
+
 ebb_mark_t ebb_mark_here(ebb_stream_t *s)
 {
     return (ebb_mark_t){.stream = s, .number = s->issued};
@@ -247,7 +252,7 @@ ebb_status_t ebb_mark_wait(ebb_mark_t mark)
 void ebb_streams_record(ebb_t *ebb)
 {
     for (ebb_stream_t *s = ebb->streams; s; s = s->next)
-        if (s->handle != (CUstream)s && s->reached < s->issued && !is_recorded(s, s->issued))
+        if (!ebb_stream_is_gone(s) && s->reached < s->issued && !is_recorded(s, s->issued))
             record(s);
 }
 

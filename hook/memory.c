@@ -239,12 +239,16 @@ static void uncount(CUdeviceptr address)
  * its streams. False: that cannot be done. */
 static bool free_without_waiting(ebb_buffer_t *b)
 {
-    if (b->peer_used)
+    ebb_stream_t *s = NULL;
+    if (b->peer_used || b->use_count > EBB_USE_MARKS)
         return false;
-    ebb_stream_t *s = b->use_count > EBB_USE_MARKS ? b->use[0].stream : NULL;
-    for (unsigned i = 0; i < b->use_count && i < EBB_USE_MARKS; i++)
-        if (!ebb_mark_reached(b->use[i]))
-            s = b->use[i].stream;
+    for (unsigned i = 0; i < b->use_count; i++) {
+        if (ebb_mark_reached(b->use[i]))
+            continue;
+        s = b->use[i].stream;
+        if (ebb_stream_is_gone(s)) /* destroyed, its work under way still */
+            return false;
+    }
     if (!b->stream_ordered || (!s && b->residence) || (s && is_captured(ebb_stream_handle(s))) ||
         (s && ebb_buffer_join(s, b)))
         return false;
