@@ -15,9 +15,10 @@ or far more: the same hashes, and never more of the device in use than the budge
     streams, threads at least two of them
     arenas           buffers are cut from few large allocations, as PyTorch cuts them
     deterministic    always under the scheduler whose order follows from a seed
+    tables           most launches with many operands find them by tables in device memory, copied from the host, often new and given back at once
   --regressions  all in regressions.txt, each three times as often as it took to fail once, five times at least
   --pairs        seven sets of axes, one after another, in which every pair of them is together twice: the complements of the lines of the
-                 Fano plane (Colbourn and Dinitz, "Handbook of Combinatorial Designs", II.1)
+                 Fano plane (Colbourn and Dinitz, "Handbook of Combinatorial Designs", II.1), and tables in five of them
 
 Seeds from 100000 on are mean programs (fuzz_mean.c): allocations that fail between steps, memory of the driver's own that comes and goes
 so that ebb's budget shrinks and grows, frees in other threads, and where steps repeat buffers that live for several of them, writes that
@@ -58,8 +59,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 MODES = ("budgets", "faults", "repeats")
-AXES = ("small-host", "pageable", "failing-install", "streams", "threads", "arenas", "deterministic")
-ARGUMENT_AXES = ("streams", "threads", "arenas")
+AXES = ("small-host", "pageable", "failing-install", "streams", "threads", "arenas", "deterministic", "tables")
+ARGUMENT_AXES = ("streams", "threads", "arenas", "tables")
 FIRST_MEAN_SEED = 100000
 LEAST_REGRESSION_RUNS = 5
 TIMEOUT_S = 120
@@ -594,7 +595,8 @@ def read_arguments(words: list[str]) -> argparse.Namespace:
         parser.error("failing-install: plans are installed with --repeats only")
     sets = [axes]
     if arguments.pairs:
-        sets = [[axis for axis in AXES if axis not in (AXES[i], AXES[(i + 1) % 7], AXES[(i + 3) % 7])] for i in range(7)]
+        sets = [[axis for axis in AXES[:7] if axis not in (AXES[i], AXES[(i + 1) % 7], AXES[(i + 3) % 7])] for i in range(7)]
+        sets = [[*one, "tables"] if i < 5 else one for i, one in enumerate(sets)]
     kinds = [Kind(mode, tuple(axis for axis in AXES if axis in one and (mode == "repeats" or axis != "failing-install"))) for one in sets]
     arguments.wanted = {(kind, seed): arguments.times for kind in kinds for seed in getattr(arguments, mode)}
     return arguments

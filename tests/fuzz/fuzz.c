@@ -1,4 +1,4 @@
-/* fuzz.c: fuzz SEED [--faults] [--repeat] [--streams] [--threads] [--arenas] [--mean]. Runs the program that belongs to a seed (fuzz.h) and prints hashes of what it has
+/* fuzz.c: fuzz SEED [--faults] [--repeat] [--streams] [--threads] [--arenas] [--tables] [--mean]. Runs the program that belongs to a seed (fuzz.h) and prints hashes of what it has
  * computed; then "size PEAK NEED SMALL CHUNKS": bytes that were live at most, that one operation touches in large buffers at
  * most, that were live in small ones, and that large ones took at most, in whole chunks. */
 #include <pthread.h>
@@ -15,7 +15,7 @@ static unsigned workers;
 
 static void load_kernels(fuzz_worker_t *w)
 {
-    static const char *const names[] = {"fill", "mix", "gather", "perhaps", "span", "dawdle"};
+    static const char *const names[] = {"fill", "mix", "gather", "gather_by", "perhaps", "span", "dawdle"};
     CUmodule module;
     const char *elsewhere = getenv("FUZZ_KERNELS");
     CALL(w, cuModuleLoad(&module, elsewhere ? elsewhere : FUZZ_KERNEL_FILE));
@@ -84,6 +84,7 @@ static void end(fuzz_worker_t *w)
             fuzz_free(w, w->buffers - 1);
     }
     fuzz_arena_close(w);
+    fuzz_close_tables(w);
     fuzz_mean_close(w);
     /* ebb learns how far a stream is by an event that it records when it first wants to know: the second wait finds it. */
     CALL(w, cuCtxSynchronize());
@@ -166,7 +167,8 @@ static bool read_switch(const char *word)
         const char *name;
         bool *value;
     } rows[] = {{"--faults", &fuzz_faults},   {"--repeat", &fuzz_repeats}, {"--streams", &fuzz_streams},
-                {"--threads", &fuzz_threads}, {"--arenas", &fuzz_arenas},  {"--mean", &fuzz_is_mean}};
+                {"--threads", &fuzz_threads}, {"--arenas", &fuzz_arenas},  {"--tables", &fuzz_tables},
+                {"--mean", &fuzz_is_mean}};
     for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (!strcmp(word, rows[i].name))
             return *rows[i].value = true;
@@ -196,7 +198,7 @@ int main(int argc, char **argv)
         fclose(w->out);
         fwrite(w->text, 1, w->text_bytes, stdout);
         peak += w->peak;
-        small += w->small_peak;
+        small += w->small_peak + (fuzz_tables ? FUZZ_TABLE_BYTES : 0);
         chunks += w->chunks_peak;
         need = w->need > need ? w->need : need;
         foreign += fuzz_mean_foreign_bytes(w);

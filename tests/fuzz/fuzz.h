@@ -30,7 +30,7 @@ enum { FUZZ_BUFFERS = 96, FUZZ_STREAMS = 6, FUZZ_WORKERS = 4, FUZZ_TOUCHED = 16,
 #endif
 enum { FUZZ_CHUNK = EBB_CHUNK_KIB << 10, FUZZ_SMALL = FUZZ_CHUNK / 2 };
 
-typedef enum fuzz_kernel { FILL, MIX, GATHER, PERHAPS, SPAN, DAWDLE, FUZZ_KERNELS } fuzz_kernel_t;
+typedef enum fuzz_kernel { FILL, MIX, GATHER, GATHER_BY, PERHAPS, SPAN, DAWDLE, FUZZ_KERNELS } fuzz_kernel_t;
 extern CUfunction fuzz_kernel[FUZZ_KERNELS];
 extern CUmemoryPool fuzz_pool; /* NULL: the device has none */
 
@@ -76,10 +76,11 @@ typedef struct fuzz_worker {
     bool lone; /* one stream only: what ebb plans best */
     fuzz_host_t *host;
     size_t live, peak, small, small_peak;
-    size_t chunks, chunks_peak; /* bytes: what large buffers take, in whole chunks */
-    size_t need;                /* bytes of the operation that touches most, in chunks */
-    uint64_t hash;              /* of what was copied out */
-    fuzz_mean_t *mean;          /* NULL: not asked for */
+    size_t chunks, chunks_peak;      /* bytes: what large buffers take, in whole chunks */
+    size_t need;                     /* bytes of the operation that touches most, in chunks */
+    uint64_t hash;                   /* of what was copied out */
+    fuzz_mean_t *mean;               /* NULL: not asked for */
+    CUdeviceptr table[FUZZ_STREAMS]; /* for what is done on it; 0: none yet */
     fuzz_segment_t *segment[FUZZ_SEGMENTS];
     unsigned segments;
     size_t segment_bytes;              /* of all */
@@ -98,8 +99,11 @@ typedef struct fuzz_worker {
     unsigned written;                              /* id of the buffer that it writes */
 } fuzz_worker_t;
 
-/* What the command line asks for: at least two streams, at least two threads, buffers that are cut from segments. */
-extern bool fuzz_faults, fuzz_streams, fuzz_threads, fuzz_arenas;
+/* What the command line asks for: at least two streams, at least two threads, buffers that are cut from segments, kernels whose operands
+ * only tables in device memory name. */
+extern bool fuzz_faults, fuzz_streams, fuzz_threads, fuzz_arenas, fuzz_tables;
+/* Of a worker's tables, at most. */
+enum { FUZZ_TABLE_BYTES = FUZZ_CHUNK / 16 };
 
 /* ---- fuzz_calls.c: calls, tried again where that is the program's lot, and random numbers ---- */
 
@@ -153,6 +157,7 @@ void fuzz_initialise(fuzz_worker_t *w, fuzz_buffer_t *b, unsigned s);
 void fuzz_operate(fuzz_worker_t *w);
 /* The same without allocating or freeing. */
 void fuzz_touch(fuzz_worker_t *w);
+void fuzz_close_tables(fuzz_worker_t *w);
 /* Prints a hash of every buffer. */
 void fuzz_checkpoint(fuzz_worker_t *w, const char *name);
 

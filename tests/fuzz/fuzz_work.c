@@ -82,6 +82,64 @@ static void launch_mix(fuzz_worker_t *w, unsigned s)
            a.bytes);
 }
 
+/* Four in a row: what is copied in, another one that it is copied on to, and one that leads to the other two. */
+enum { TABLE = 128, TABLES = 4 * TABLE };
+_Static_assert(sizeof(struct fuzz_gather) <= TABLE, "a table is too small");
+
+static CUdeviceptr take_tables(fuzz_worker_t *w, unsigned how, unsigned s)
+{
+    CUdeviceptr fresh = 0;
+    if (how == 0)
+        CALL(w, cuMemAllocAsync(&fresh, TABLES, w->stream[s]));
+    if (how == 1)
+        CALL(w, cuMemAlloc(&fresh, TABLES));
+    if (how > 1 && !w->table[s])
+        CALL(w, cuMemAlloc(&w->table[s], TABLES));
+    return how > 1 ? w->table[s] : fresh;
+}
+
+/* Right behind the launch. */
+static void give_tables(fuzz_worker_t *w, CUdeviceptr tables, unsigned how, unsigned s)
+{
+    if (how == 0)
+        CALL(w, cuMemFreeAsync(tables, w->stream[s]));
+    if (how == 1)
+        CALL(w, cuMemFree(tables));
+}
+
+void fuzz_close_tables(fuzz_worker_t *w)
+{
+    for (unsigned s = 0; s < FUZZ_STREAMS; s++)
+        if (w->table[s])
+            CALL(w, cuMemFree(w->table[s]));
+}
+
+static void gather_by_table(fuzz_worker_t *w, const struct fuzz_gather *g, unsigned salt, unsigned s)
+{
+    const unsigned how = fuzz_below(w, 4);
+    const bool copied = fuzz_chance(w, 30);
+    unsigned ways = 1 + fuzz_chance(w, 30);
+    const CUdeviceptr tables = take_tables(w, how, s), at = tables + (copied ? TABLE : 0);
+    struct fuzz_gather *from = fuzz_host_memory(w, TABLE, false);
+    *from = *g;
+    CALL(w, cuMemcpyHtoDAsync(tables, from, sizeof *from, w->stream[s]));
+    if (copied)
+        CALL(w, cuMemcpyDtoDAsync(at, tables, sizeof *from, w->stream[s]));
+    CUdeviceptr way = at;
+    if (ways > 1) {
+        CUdeviceptr *next = fuzz_host_memory(w, sizeof *next, false);
+        *next = at;
+        way = tables + 2 * TABLE;
+        CALL(w, cuMemcpyHtoDAsync(way, next, sizeof *next, w->stream[s]));
+    }
+    block_t a = {.bytes = 0};
+    PUT(&a, way);
+    PUT(&a, ways);
+    PUT(&a, salt);
+    launch(w, GATHER_BY, g->n, s, (void *[]){&way, &ways, &salt}, a.byte, a.bytes);
+    give_tables(w, tables, how, s);
+}
+
 static void launch_gather(fuzz_worker_t *w, unsigned s)
 {
     struct fuzz_gather g = {.tag = 7};
@@ -102,6 +160,10 @@ static void launch_gather(fuzz_worker_t *w, unsigned s)
         need += fuzz_chunks((size_t)in->words * 4);
     }
     fuzz_count_need(w, need);
+    if (fuzz_tables && fuzz_chance(w, 75)) {
+        gather_by_table(w, &g, salt, s);
+        return;
+    }
     block_t a = {.bytes = 0};
     PUT(&a, g);
     PUT(&a, salt);

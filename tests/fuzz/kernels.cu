@@ -56,6 +56,22 @@ extern "C" __global__ void gather(struct fuzz_gather g, unsigned salt)
 }
 BLOCK_SIZE_INDEPENDENT(gather);
 
+/* The same of a structure in device memory: `way` leads to it, or to where its address is. */
+extern "C" __global__ void gather_by(const void *way, unsigned ways, unsigned salt)
+{
+    const struct fuzz_gather *g =
+        (const struct fuzz_gather *)(ways > 1 ? *(const void *const *)way : way);
+    FOR_SLICE(i, g->n)
+    {
+        unsigned sum = salt;
+        for (unsigned k = 0; k < FUZZ_INPUTS; k++)
+            if (g->in[k])
+                sum = sum * 31 + g->in[k][i % g->count[k]];
+        g->out[i] = sum;
+    }
+}
+BLOCK_SIZE_INDEPENDENT(gather_by);
+
 /* x[n] changes only if the flag's first word is odd. */
 extern "C" __global__ void perhaps(unsigned *x, const unsigned *flag, unsigned n, unsigned salt)
 {
