@@ -139,9 +139,11 @@ struct ebb_buffer {
     ebb_mark_t use[EBB_USE_MARKS]; /* the last operation on each stream that touched it */
     unsigned use_count;            /* EBB_USE_MARKS + 1: on more streams than there is room for */
     ebb_buffer_t *evicting;        /* in a list of victims */
-    unsigned held;   /* > 0: may not be evicted (an operation in preparation, a pinned buffer) */
-    unsigned pinned; /* > 0: something that ebb does not see reaches it (pin.h); no plan knows it */
-    bool peer_used;  /* some of its uses were on streams of other devices */
+    unsigned held;     /* > 0: may not be evicted (an operation in preparation, a pinned buffer) */
+    unsigned pinned;   /* > 0: something that ebb does not see reaches it (pin.h); no plan knows it */
+    bool peer_used;    /* some of its uses were on streams of other devices */
+    bool is_table;     /* pointers have been copied into it (hook/tables.c), */
+    uint64_t followed; /* and the last search that some led here in */
     ebb_buffer_t *newer, *older; /* all live large buffers, by last use */
     void *residence;             /* ckpt/run/residence; NULL: it never left */
     uint32_t number;             /* ckpt/: 1 + its number in the step that is followed or driven; 0: none */
@@ -268,6 +270,8 @@ typedef struct ebb_operation {
     unsigned grid[3], block[3], shared_bytes;
     const unsigned char *params; /* kernel: the argument block, each argument at its offset */
     size_t param_bytes;
+    uint32_t
+        named_at; /* kernel: from here on the block has pointers that are no arguments: NCCL's operands, what tables point to; 0: none */
     ebb_told_t told;                    /* kernel */
     bool structures;                    /* kernel: some arguments are larger than 8 bytes */
     uint64_t attributes;                /* plain kernel: a hash of its launch attributes; 0: none */

@@ -132,6 +132,80 @@ void ebb_args_scan(ebb_t *ebb, ebb_operation_t *op, const ebb_signature_t *s, co
         scan_tensor_maps(ebb, op, block, &s->params[i]);
 }
 
+/* ---- all that a launch reaches ---- */
+
+/* What is there stays. */
+static bool make_room(ebb_args_t *args, size_t bytes, uint32_t accesses)
+{
+    if (bytes <= args->room)
+        return true;
+    unsigned char *block = malloc(bytes);
+    ebb_access_t *access = malloc(EBB_ARGS_ROOM(bytes) * sizeof *access);
+    if (!block || !access) {
+        free(block);
+        free(access);
+        return false;
+    }
+    memcpy(block, args->block, args->room);
+    memcpy(access, args->access, accesses * sizeof *access);
+    ebb_args_end(args);
+    args->block = block;
+    args->access = access;
+    args->room = bytes;
+    return true;
+}
+
+bool ebb_args_begin(ebb_t *ebb, ebb_args_t *args, ebb_operation_t *op, const ebb_signature_t *s,
+                    void **params, void **extra)
+{
+    args->block = args->usual_block;
+    args->access = args->usual_access;
+    args->room = sizeof args->usual_block;
+    if (!s || !make_room(args, s->param_bytes, 0) || !ebb_args_pack(s, args->block, params, extra))
+        return false;
+    op->params = args->block;
+    op->param_bytes = s->param_bytes;
+    op->structures = s->has_structures;
+    ebb_args_scan(ebb, op, s, args->block, args->access);
+    return true;
+}
+
+void ebb_args_name(ebb_t *ebb, ebb_args_t *args, ebb_operation_t *op, const CUdeviceptr *pointer,
+                   uint32_t count)
+{
+    const size_t own = op->param_bytes, behind = (own + 7) / 8 * 8, bytes = behind + count * sizeof *pointer;
+    if (!count)
+        return;
+    if (!make_room(args, bytes, op->access_count)) {
+        op->opaque = true;
+        return;
+    }
+    memset(args->block + own, 0, behind - own);
+    memcpy(args->block + behind, pointer, count * sizeof *pointer);
+    op->named_at = op->named_at ? op->named_at : (uint32_t)behind;
+    op->params = args->block;
+    op->param_bytes = bytes;
+    op->access = args->access;
+    for (uint32_t i = 0; i < count; i++)
+        ebb_access_add(ebb, op, pointer[i], (uint32_t)(behind + i * sizeof *pointer));
+}
+
+void ebb_args_follow(ebb_t *ebb, ebb_args_t *args, ebb_operation_t *op)
+{
+    const CUdeviceptr *found = NULL;
+    const uint32_t count = ebb_tables_follow(ebb, op, &found);
+    op->plain &= !count;
+    ebb_args_name(ebb, args, op, found, count);
+}
+
+void ebb_args_end(ebb_args_t *args)
+{
+    if (args->block == args->usual_block)
+        return;
+    free(args->block);
+    free(args->access);
+}
+
 /* ---- attributes ---- */
 
 enum { MOST = 16 };
@@ -198,7 +272,7 @@ bool ebb_touches(const CUdeviceptr *address, size_t count)
 }
 
 /* What neither ebb nor the driver knows is the host's. */
-static bool is_device_memory(CUdeviceptr address)
+bool ebb_is_device_memory(CUdeviceptr address)
 {
     unsigned type = 0, managed = 1;
     CUpointer_attribute attribute[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED};
@@ -213,11 +287,12 @@ bool ebb_host_waits(const CUdeviceptr *address, size_t count)
 {
     bool waits = !ebb_have_driver() || ebb_sync_memops(&ebb_global);
     for (size_t i = 0; i < count && !waits; i++)
-        waits = !is_device_memory(address[i]);
+        waits = !ebb_is_device_memory(address[i]);
     return waits;
 }
 
-CUresult ebb_issue_other(const ebb_other_t *o, CUresult (*issue)(const void *context), const void *context)
+static CUresult issue_other(const ebb_other_t *o, bool copies, CUresult (*issue)(const void *context),
+                            const void *context)
 {
     enum { ON_STACK = 16 };
     ebb_device_t *dev = ebb_enter_work();
@@ -236,9 +311,23 @@ CUresult ebb_issue_other(const ebb_other_t *o, CUresult (*issue)(const void *con
     for (size_t i = 0; access && i < o->count; i++)
         known =
             ebb_access_add_span(dev->ebb, &op, o->address[i], o->span ? o->span[i] : 0, (uint32_t)i) && known;
-    CUresult result = known || !o->bytes ? ebb_issue(&op, issue, context) : CUDA_ERROR_INVALID_VALUE;
+    CUresult result = known || !o->bytes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; copies && i < o->count && !result; i += 2)
+        result = (CUresult)ebb_table_written(dev->ebb, o->address[i], o->address[i + 1], o->span[i]);
+    if (!result)
+        result = ebb_issue(&op, issue, context);
     ebb_unlock();
     if (access != room)
         free(access);
     return result;
+}
+
+CUresult ebb_issue_other(const ebb_other_t *o, CUresult (*issue)(const void *context), const void *context)
+{
+    return issue_other(o, false, issue, context);
+}
+
+CUresult ebb_issue_copies(const ebb_other_t *o, CUresult (*issue)(const void *context), const void *context)
+{
+    return issue_other(o, true, issue, context);
 }

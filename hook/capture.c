@@ -21,7 +21,7 @@ ebb_status_t ebb_mentions_add(ebb_mentions_t *m, ebb_buffer_t *b)
     bool added;
     if (ebb_table_find(&m->refs, sizeof(ebb_pinned_ref_t), b->generation))
         return 0;
-    EBB_TRY(ebb_buffer_pin(b));
+    EBB_TRY(ebb_table_pin(b));
     ebb_pinned_ref_t *ref = ebb_table_add(&m->refs, sizeof *ref, b->generation, &added);
     if (ref)
         *ref = ebb_pinned_ref(b);

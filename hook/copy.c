@@ -96,9 +96,8 @@ static CUresult copy(const copy_t *c)
     bool known = ebb_access_add_span(dev->ebb, &op, c->dst, c->bytes, 0);
     known = ebb_access_add_span(dev->ebb, &op, c->src, c->bytes, 1) && known;
     CUresult result = known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    if (known && (c->direction == H2D || c->direction == ANY) && c->bytes >= sizeof(CUdeviceptr) &&
-        ebb_is_device(dev))
-        result = (CUresult)ebb_table_written(dev->ebb, c->dst, host(c->src), c->bytes);
+    if (known && c->direction != D2H && c->bytes >= sizeof(CUdeviceptr) && ebb_is_device(dev))
+        result = (CUresult)ebb_table_written(dev->ebb, c->dst, c->src, c->bytes);
     if (!result)
         result = is_between(dev->ebb, c, &between) ? ebb_issue(&op, issue_between, &between)
                                                    : ebb_issue(&op, issue_copy, c);
@@ -165,6 +164,8 @@ static CUresult set(const set_t *s)
                           .width = s->width,
                           .access = access};
     bool known = ebb_access_add_span(dev->ebb, &op, s->dst, op.bytes, 0);
+    if (known && !ebb_captures_under_way(dev->ebb))
+        ebb_table_gone(dev->ebb, s->dst, op.bytes);
     CUresult result = known ? ebb_issue(&op, issue_set, s) : CUDA_ERROR_INVALID_VALUE;
     ebb_unlock();
     return result;

@@ -569,7 +569,6 @@ static void note_use(ebb_device_t *dev, const ebb_operation_t *op)
             ebb_buffer_touch(b, mark);
         }
     }
-    ebb_tables_used(dev->ebb, op, mark);
     if (op->opaque)
         ebb_buffers_touch(dev, mark);
 }

@@ -97,21 +97,19 @@ static ebb_status_t mention_addresses(ebb_t *ebb, ebb_mentions_t *m, const CUdev
 static ebb_status_t mention_kernel(ebb_t *ebb, ebb_mentions_t *m, CUfunction f, void **params, void **extra)
 {
     ebb_signature_t *s = ebb_signature_of(ebb, f);
-    unsigned char *block = s ? malloc(s->param_bytes + 8) : NULL;
-    ebb_access_t *access = s ? malloc((EBB_ARGS_ROOM(s->param_bytes) + 1) * sizeof *access) : NULL;
+    ebb_args_t args;
     ebb_operation_t op = {.kind = EBB_KERNEL};
     ebb_status_t status = 0;
-    if (block && access && ebb_args_pack(s, block, params, extra)) {
-        ebb_args_scan(ebb, &op, s, block, access);
-        for (uint32_t i = 0; i < op.access_count && !status; i++)
-            status = ebb_mentions_add(m, access[i].buffer);
-        if (ebb_is_obscure(ebb, s, &op, block))
-            ebb_mentions_all(ebb, m);
+    if (ebb_args_begin(ebb, &args, &op, s, params, extra)) {
+        op.opaque = ebb_is_obscure(ebb, s, &op, args.block);
     } else {
-        ebb_mentions_all(ebb, m);
+        op.opaque = true;
     }
-    free(block);
-    free(access);
+    for (uint32_t i = 0; i < op.access_count && !status; i++)
+        status = ebb_mentions_add(m, op.access[i].buffer);
+    if (op.opaque)
+        ebb_mentions_all(ebb, m);
+    ebb_args_end(&args);
     return status;
 }
 

@@ -86,6 +86,28 @@ bool ebb_args_pack(const ebb_signature_t *signature, unsigned char *block, void 
 void ebb_args_scan(ebb_t *ebb, ebb_operation_t *op, const ebb_signature_t *signature,
                    const unsigned char *block, ebb_access_t *access);
 
+/* A launch's block and accesses, on the stack as long as they fit there: not to be copied. */
+enum { EBB_ARGS_USUAL = 1024 };
+typedef struct ebb_args {
+    unsigned char *block;
+    ebb_access_t *access;
+    size_t room; /* bytes of the block */
+    _Alignas(16) unsigned char usual_block[EBB_ARGS_USUAL];
+    ebb_access_t usual_access[EBB_ARGS_ROOM(EBB_ARGS_USUAL)];
+} ebb_args_t;
+
+/* Packs and scans: the operation's arguments and accesses are these then, until ebb_args_end, which is called in any case. False: they
+ * cannot be known (no signature, a call that the driver will complain about, no memory). */
+bool ebb_args_begin(ebb_t *ebb, ebb_args_t *args, ebb_operation_t *op, const ebb_signature_t *signature,
+                    void **params, void **extra);
+/* What it reaches beside its arguments: pointers, which stand behind them from then on (ebb_operation_t.named_at). The operation is
+ * opaque if there is no memory for them. */
+void ebb_args_name(ebb_t *ebb, ebb_args_t *args, ebb_operation_t *op, const CUdeviceptr *pointer,
+                   uint32_t count);
+/* The same of the buffers that tables lead to from its accesses: each as a whole. Not plain then. */
+void ebb_args_follow(ebb_t *ebb, ebb_args_t *args, ebb_operation_t *op);
+void ebb_args_end(ebb_args_t *args);
+
 /* Adds one access by address, if a live buffer is there. False: the address is ebb's, but in no live buffer. */
 bool ebb_access_add(ebb_t *ebb, ebb_operation_t *op, CUdeviceptr address, uint32_t param_offset);
 /* The same for a stretch of so many bytes: false also if it ends behind its buffer. */
@@ -122,6 +144,9 @@ typedef struct ebb_other {
  * driver: an address lies in memory of ebb's that is no buffer (any more), or the span ends behind its buffer. */
 CUresult ebb_issue_other(const ebb_other_t *other, CUresult (*issue)(const void *context),
                          const void *context);
+/* The same of copies, each to an even address from the one behind it. */
+CUresult ebb_issue_copies(const ebb_other_t *copies, CUresult (*issue)(const void *context),
+                          const void *context);
 
 /* The word that a memory operation of a stream is about, or 0. */
 CUdeviceptr ebb_word_address(const CUstreamBatchMemOpParams *operation);
@@ -131,6 +156,8 @@ void ebb_copy_addresses(const CUDA_MEMCPY3D *copy, CUdeviceptr address[2]);
 /* Whether one of the addresses lies in ebb's memory. Any thread. */
 bool ebb_touches(const CUdeviceptr *address, size_t count);
 
+/* The driver's, but not managed: it is asked, except for ebb's. */
+bool ebb_is_device_memory(CUdeviceptr address);
 /* Whether the host has to wait at the end of a synchronous memset or copy within the device: where one of the
  * addresses is host or managed memory, or has CU_POINTER_ATTRIBUTE_SYNC_MEMOPS (CUDA driver API, "API
  * synchronization behavior"). Any thread, lock not held. */
@@ -226,8 +253,10 @@ void ebb_mappings_take_in(ebb_t *ebb);
 /* ---- tables (tables.c) ---- */
 
 /* Pointers and tensor maps that the program copies into device memory, where kernels may follow them (grouped matrix
- * products have such tables). What they point to is pinned for as long as they stand there: nothing else shows that
- * a kernel reaches it. Seen is what is copied from the host; what kernels write is not.
+ * products have such tables). Where a kernel's arguments lead to one, or to one that leads to it, what it points to are operands as the
+ * arguments are. What stands in variables of modules and other memory than ebb's, or is led to from there, any kernel may follow: it
+ * is pinned for as long as it stands there, and so is what a table points to that is pinned itself (a graph has it). Seen is what is copied
+ * from the host, and on from there by flat copies; what kernels write is not.
  *
  * Lock held.
  */
@@ -236,20 +265,28 @@ void ebb_mappings_take_in(ebb_t *ebb);
  * first: then all up to the first word that is none (PyTorch's pack_vecs, aten/src/ATen/native/cuda/TensorShape.cu, with a number for each 2 KiB that a launch moves). */
 enum { EBB_LARGEST_TABLE = 64 << 10 };
 
-/* `bytes` from host address `from` are about to be copied to `to`. CUDA_ERROR_OUT_OF_MEMORY: what they point to
- * does not fit beside what else must stay. What cannot be read is no host memory, and passed over. */
-ebb_status_t ebb_table_written(ebb_t *ebb, CUdeviceptr to, const void *from, size_t bytes);
-/* A kernel has been issued: what the tables point to that its arguments do is in use until the mark. */
-void ebb_tables_used(ebb_t *ebb, const ebb_operation_t *op, ebb_mark_t mark);
-/* The memory is freed. */
+/* `bytes` are about to be copied from host or device memory to `to`. CUDA_ERROR_OUT_OF_MEMORY: what has to be pinned does
+ * not fit beside what else must stay. What cannot be read is no host memory, and passed over. */
+ebb_status_t ebb_table_written(ebb_t *ebb, CUdeviceptr to, CUdeviceptr from, size_t bytes);
+/* The addresses of the buffers that are reached from the operation's accesses by tables, each once, in an order that follows from the accesses'
+ * and the tables'. Returns their number. Good until the next call about tables. */
+uint32_t ebb_tables_follow(ebb_t *ebb, const ebb_operation_t *op, const CUdeviceptr **found);
+/* Something that ebb does not see may reach the buffer at any time: ebb_buffer_pin, also of what it leads to, now and as long as the
+ * buffer is pinned. */
+ebb_status_t ebb_table_pin(ebb_buffer_t *buffer);
+/* The memory is freed or set. */
 void ebb_table_gone(ebb_t *ebb, CUdeviceptr base, size_t bytes);
 
 /* ---- what this folder remembers of the process (ebb_t's `hook`); guarded by ebb_lock() but for what is atomic ---- */
 
 /* tables.c */
 typedef struct ebb_pointer_table {
-    struct ebb_word *word; /* by address */
+    struct ebb_word *word; /* [room] by address */
     size_t count, room;
+    size_t lasting;     /* how many are reached without an operand */
+    CUdeviceptr *found; /* [room] buffers: the last search's, or from which others are to be held */
+    uint32_t found_count;
+    uint64_t search;
     CUdeviceptr read[EBB_LARGEST_TABLE / sizeof(CUdeviceptr)]; /* the copy that is looked through */
 } ebb_pointer_table_t;
 

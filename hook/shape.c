@@ -185,8 +185,8 @@ static CUresult copy_peer(const peer_copy_t *c)
 {
     const CUdeviceptr address[] = {c->dst, c->src};
     const size_t span[] = {c->bytes, c->bytes};
-    return ebb_issue_other(&(ebb_other_t){"cuMemcpyPeer", c->stream, c->bytes, address, 2, span}, issue_peer,
-                           c);
+    return ebb_issue_copies(&(ebb_other_t){"cuMemcpyPeer", c->stream, c->bytes, address, 2, span}, issue_peer,
+                            c);
 }
 
 SYNC_CALL(cuMemcpyPeer, (CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes),
@@ -250,7 +250,7 @@ static CUresult copy_batch(batch_t *b)
     for (size_t i = 0; b->attributes && i < b->attribute_count; i++)
         b->early |= b->attributes[i].srcAccessOrder != CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
     b->early = b->early && ebb_touches(b->srcs, b->count);
-    CUresult result = ebb_issue_other(
+    CUresult result = ebb_issue_copies(
         &(ebb_other_t){"cuMemcpyBatchAsync", b->stream, bytes, address, 2 * b->count, span}, issue_batch, b);
     free(address);
     free(span);

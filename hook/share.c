@@ -16,7 +16,7 @@ static ebb_status_t pin_at(CUdeviceptr address)
     if (!dev)
         return 0;
     ebb_buffer_t *b = ebb_buffer_at(dev->ebb, address);
-    ebb_status_t status = b ? ebb_buffer_pin(b) : 0;
+    ebb_status_t status = b ? ebb_table_pin(b) : 0;
     ebb_unlock();
     return status;
 }
@@ -152,7 +152,7 @@ static CUresult get_range_handle(void *out, CUdeviceptr address, size_t bytes, C
     ebb_device_t *dev = ebb_arena_contains(&ebb_global, address) ? ebb_enter_at(address) : NULL;
     if (dev) {
         ebb_buffer_t *b = ebb_buffer_at(dev->ebb, address);
-        ebb_status_t status = b ? ebb_buffer_pin(b) : 0;
+        ebb_status_t status = b ? ebb_table_pin(b) : 0;
         if (b && address - b->address + bytes > b->range->chunk_count * EBB_CHUNK_BYTES)
             ebb_keep_device(dev, "more than a buffer of it is shown to another device");
         ebb_unlock();

@@ -5,16 +5,19 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "alloc/base/status.h"
+#include "alloc/base/table.h"
 #include "alloc/device.h"
 #include "alloc/kernel/kernel.h"
 
 /* A word of device memory that points to a buffer, or the first of a tensor map. */
 typedef struct ebb_word {
     CUdeviceptr at;
-    ebb_pinned_ref_t to;
-    bool found; /* by kernels, in a buffer that their arguments point to */
+    ebb_pinned_ref_t to; /* the address that stands there */
+    bool lasting;        /* no argument need lead here: what it points to is reached at any time */
 } word_t;
 
+/* The number of the first word from an address on. */
 static size_t first_from(const ebb_pointer_table_t *table, CUdeviceptr address)
 {
     size_t low = 0, high = table->count;
@@ -28,34 +31,132 @@ static size_t first_from(const ebb_pointer_table_t *table, CUdeviceptr address)
     return low;
 }
 
-/* What has found the word may be under way still: its kernels have marked the buffer. Who does not find it in an argument, but by
- * another table or in a variable of a module, may be anyone. */
-static void let_go(ebb_t *ebb, const word_t *word)
+static size_t first_behind(const ebb_pointer_table_t *table, const ebb_buffer_t *b)
 {
-    ebb_buffer_t *b = ebb_pinned_get(ebb, word->to);
-    if (b && !word->found)
-        ebb_buffer_touch_by_all(b);
-    ebb_pinned_release(ebb, word->to);
+    return first_from(table, b->address + b->bytes);
 }
 
-void ebb_tables_used(ebb_t *ebb, const ebb_operation_t *op, ebb_mark_t mark)
+/* ---- what operands lead to ---- */
+
+static void follow(ebb_t *ebb, const ebb_buffer_t *b)
 {
     ebb_pointer_table_t *table = &ebb->hook->pointers;
-    for (uint32_t i = 0; table->count && op->kind == EBB_KERNEL && i < op->access_count; i++) {
-        const ebb_buffer_t *b = op->access[i].buffer;
-        for (size_t k = first_from(table, b->address);
-             k < table->count && table->word[k].at - b->address < b->bytes; k++) {
-            ebb_buffer_t *to = ebb_pinned_get(ebb, table->word[k].to);
-            if (to) {
-                to->peer_used |= to->range->device != ebb_stream_device(op->stream);
-                ebb_buffer_touch(to, mark);
-            }
-            table->word[k].found = true;
-        }
+    for (size_t i = first_from(table, b->address), end = first_behind(table, b); i < end; i++) {
+        ebb_buffer_t *to = ebb_pinned_get(ebb, table->word[i].to);
+        if (to && to->followed != table->search)
+            table->found[table->found_count++] = to->address;
+        if (to)
+            to->followed = table->search;
     }
 }
 
-/* Takes [first, first + count) of the words out. Their pins stay. */
+uint32_t ebb_tables_follow(ebb_t *ebb, const ebb_operation_t *op, const CUdeviceptr **found)
+{
+    ebb_pointer_table_t *table = &ebb->hook->pointers;
+    table->found_count = 0;
+    if (!table->count)
+        return 0;
+    table->search++;
+    for (uint32_t i = 0; i < op->access_count; i++)
+        follow(ebb, op->access[i].buffer);
+    for (uint32_t i = 0; i < table->found_count; i++)
+        follow(ebb, ebb_buffer_at(ebb, table->found[i]));
+    *found = table->found;
+    return table->found_count;
+}
+
+/* ---- what is reached without an operand ---- */
+
+static bool is_lasting(ebb_t *ebb, CUdeviceptr at)
+{
+    const ebb_pointer_table_t *table = &ebb->hook->pointers;
+    const ebb_buffer_t *b = ebb_arena_contains(ebb, at) ? ebb_buffer_at(ebb, at) : NULL;
+    if (!b || b->pinned)
+        return true;
+    for (size_t i = 0; table->lasting && i < table->count; i++)
+        if (table->word[i].lasting && ebb_pinned_get(ebb, table->word[i].to) == b)
+            return true;
+    return false;
+}
+
+/* Small buffers never leave. What it leads to is to be held next. */
+static ebb_status_t hold(ebb_t *ebb, word_t *word)
+{
+    ebb_pointer_table_t *table = &ebb->hook->pointers;
+    ebb_buffer_t *b = word->lasting ? NULL : ebb_pinned_get(ebb, word->to);
+    if (!b)
+        return 0;
+    if (ebb_buffer_is_large(b))
+        EBB_TRY(ebb_buffer_pin(b));
+    word->lasting = true;
+    table->lasting++;
+    table->found[table->found_count++] = b->address;
+    return 0;
+}
+
+static ebb_status_t hold_what_leads_on(ebb_t *ebb)
+{
+    ebb_pointer_table_t *table = &ebb->hook->pointers;
+    while (table->found_count) {
+        const ebb_buffer_t *b = ebb_buffer_at(ebb, table->found[--table->found_count]);
+        for (size_t i = first_from(table, b->address), end = first_behind(table, b); i < end; i++)
+            EBB_TRY(hold(ebb, &table->word[i]));
+    }
+    return 0;
+}
+
+ebb_status_t ebb_table_pin(ebb_buffer_t *b)
+{
+    ebb_t *ebb = b->range->device->ebb;
+    ebb_pointer_table_t *table = &ebb->hook->pointers;
+    EBB_TRY(ebb_buffer_pin(b));
+    table->found_count = 0;
+    if (!table->count)
+        return 0;
+    table->found[table->found_count++] = b->address;
+    const ebb_status_t status = hold_what_leads_on(ebb);
+    if (status)
+        ebb_buffer_release(b);
+    return status;
+}
+
+/* Anyone may have found it, and be under way still. */
+static void let_go(ebb_t *ebb, const word_t *word)
+{
+    ebb_buffer_t *b = word->lasting ? ebb_pinned_get(ebb, word->to) : NULL;
+    ebb->hook->pointers.lasting -= word->lasting;
+    if (b && ebb_buffer_is_large(b)) {
+        ebb_buffer_touch_by_all(b);
+        ebb_buffer_release(b);
+    }
+}
+
+/* ---- words come and go ---- */
+
+static bool make_room(ebb_pointer_table_t *table, size_t count)
+{
+    size_t room = table->room ? table->room : 64;
+    while (room < count)
+        room *= 2;
+    if (room == table->room)
+        return true;
+    word_t *word = realloc(table->word, room * sizeof *word);
+    CUdeviceptr *found = word ? realloc(table->found, room * sizeof *found) : NULL;
+    table->word = word ? word : table->word;
+    table->found = found ? found : table->found;
+    table->room = found ? room : table->room;
+    return found;
+}
+
+/* Puts words in, of which there is room for, before the first'th. */
+static void put_in(ebb_pointer_table_t *table, size_t first, const word_t *words, size_t count)
+{
+    memmove(&table->word[first + count], &table->word[first], (table->count - first) * sizeof *words);
+    memcpy(&table->word[first], words, count * sizeof *words);
+    table->count += count;
+}
+
+/* What they hold stays held. */
 static void take_out(ebb_pointer_table_t *table, size_t first, size_t count)
 {
     memmove(&table->word[first], &table->word[first + count],
@@ -74,22 +175,28 @@ void ebb_table_gone(ebb_t *ebb, CUdeviceptr base, size_t bytes)
     take_out(table, first, end - first);
 }
 
-static ebb_status_t add(ebb_pointer_table_t *table, CUdeviceptr at, ebb_buffer_t *b)
+/* ---- what a copy brings ---- */
+
+static ebb_status_t no_memory(void)
 {
-    if (table->count == table->room) {
-        size_t room = table->room ? 2 * table->room : 64;
-        word_t *word = realloc(table->word, room * sizeof *word);
-        if (!word) /* pinned for good, then */
-            return ebb_buffer_pin(b);
-        table->word = word;
-        table->room = room;
-    }
-    EBB_TRY(ebb_buffer_pin(b));
-    size_t i = first_from(table, at);
-    memmove(&table->word[i + 1], &table->word[i], (table->count - i) * sizeof *table->word);
-    table->word[i] = (word_t){at, ebb_pinned_ref(b), false};
-    table->count++;
-    return 0;
+    return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for tables of pointers", 0);
+}
+
+/* Words, in the order of their places. */
+typedef struct words {
+    word_t *word;
+    uint32_t count, room;
+    bool failed; /* no memory */
+} words_t;
+
+static void note(ebb_t *ebb, words_t *words, CUdeviceptr at, CUdeviceptr to)
+{
+    const ebb_buffer_t *b = ebb_arena_contains(ebb, to) ? ebb_buffer_at(ebb, to) : NULL;
+    word_t *word =
+        b ? ebb_array_append((void **)&words->word, &words->count, &words->room, sizeof *word) : NULL;
+    words->failed |= b && !word;
+    if (word)
+        *word = (word_t){.at = at, .to = {b->generation, to}};
 }
 
 /* Whatever the program may have passed: an address that the host cannot read is no fault of ebb's. */
@@ -105,12 +212,6 @@ static bool read_host(ebb_t *ebb, void *to, const void *from, size_t bytes)
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)bytes;
 }
 
-static ebb_status_t add_pointer(ebb_t *ebb, CUdeviceptr at, CUdeviceptr to)
-{
-    ebb_buffer_t *b = ebb_arena_contains(ebb, to) ? ebb_buffer_at(ebb, to) : NULL;
-    return b && ebb_buffer_is_large(b) ? add(&ebb->hook->pointers, at, b) : 0; /* small ones never leave */
-}
-
 /* May it stand among the pointers that a large copy begins with? That of an array without elements is none. */
 static bool leads(ebb_t *ebb, CUdeviceptr word)
 {
@@ -118,39 +219,83 @@ static bool leads(ebb_t *ebb, CUdeviceptr word)
 }
 
 /* The pointers among the words, which stand at multiples of eight, and the tensor maps. */
-static ebb_status_t add_all(ebb_t *ebb, CUdeviceptr to, const void *from, size_t bytes)
+static void note_read(ebb_t *ebb, words_t *words, CUdeviceptr to, const void *from, size_t bytes)
 {
-    CUdeviceptr *words = ebb->hook->pointers.read;
+    CUdeviceptr *read = ebb->hook->pointers.read;
     const size_t looked_at = bytes < EBB_LARGEST_TABLE ? bytes : EBB_LARGEST_TABLE,
                  skipped = (size_t)(-to & 7),
-                 count = looked_at > skipped ? (looked_at - skipped) / sizeof *words : 0;
-    if (!count || ebb_arena_contains(ebb, (CUdeviceptr)(uintptr_t)from) ||
-        !read_host(ebb, words, (const char *)from + skipped, count * sizeof *words))
-        return 0;
-    for (size_t i = 0; i < count && (bytes <= EBB_LARGEST_TABLE || leads(ebb, words[i])); i++) {
-        const CUdeviceptr at = to + skipped + i * sizeof *words;
-        EBB_TRY(add_pointer(ebb, at, words[i]));
-        if (at % EBB_TENSOR_MAP_ALIGN == 0 && (count - i) * sizeof *words >= EBB_TENSOR_MAP_BYTES)
-            EBB_TRY(add_pointer(ebb, at, ebb_tensor_map_address(ebb, &words[i])));
+                 count = looked_at > skipped ? (looked_at - skipped) / sizeof *read : 0;
+    if (!count || !read_host(ebb, read, (const char *)from + skipped, count * sizeof *read))
+        return;
+    for (size_t i = 0; i < count && (bytes <= EBB_LARGEST_TABLE || leads(ebb, read[i])); i++) {
+        const CUdeviceptr at = to + skipped + i * sizeof *read;
+        note(ebb, words, at, read[i]);
+        if (at % EBB_TENSOR_MAP_ALIGN == 0 && (count - i) * sizeof *read >= EBB_TENSOR_MAP_BYTES)
+            note(ebb, words, at, ebb_tensor_map_address(ebb, &read[i]));
     }
-    return 0;
 }
 
-/* What stood there keeps its pins until the new words have theirs: a table that is copied once more, as it was, is no news. */
-ebb_status_t ebb_table_written(ebb_t *ebb, CUdeviceptr to, const void *from, size_t bytes)
+/* Those that are known of where it comes from; else what the host can read there. */
+static void note_copied(ebb_t *ebb, words_t *words, CUdeviceptr to, CUdeviceptr from, size_t bytes)
+{
+    const ebb_pointer_table_t *table = &ebb->hook->pointers;
+    const size_t first = first_from(table, from), end = first_from(table, from + bytes);
+    for (size_t i = first; i < end; i++)
+        if (ebb_pinned_get(ebb, table->word[i].to))
+            note(ebb, words, table->word[i].at - from + to, table->word[i].to.address);
+    if (first == end && !ebb_arena_contains(ebb, from))
+        note_read(ebb, words, to, (const void *)(uintptr_t)from, bytes);
+}
+
+static bool may_be_followed(ebb_t *ebb, CUdeviceptr at)
+{
+    const ebb_foreign_t *f = ebb_foreign_at(ebb, at);
+    return ebb_arena_contains(ebb, at) || (f && f->kind == EBB_FOREIGN_MANAGED) || ebb_is_device_memory(at);
+}
+
+/* In place of what is there, which is held until the new words hold what they lead to: a table that is copied once more, as it was, is no
+ * news. If they cannot, all is as it was. */
+static ebb_status_t replace(ebb_t *ebb, CUdeviceptr to, size_t bytes, const words_t *words)
 {
     ebb_pointer_table_t *table = &ebb->hook->pointers;
     const size_t first = first_from(table, to), count = first_from(table, to + bytes) - first;
     word_t *before = count ? malloc(count * sizeof *before) : NULL;
-    if (!before)
+    if ((count && !before) || !make_room(table, table->count + words->count)) {
+        free(before);
+        return no_memory();
+    }
+    if (count)
+        memcpy(before, &table->word[first], count * sizeof *before);
+    const bool lasting = words->count && is_lasting(ebb, to);
+    take_out(table, first, count);
+    put_in(table, first, words->word, words->count);
+    if (words->count && ebb_arena_contains(ebb, to) && ebb_buffer_at(ebb, to))
+        ebb_buffer_at(ebb, to)->is_table = true;
+    table->found_count = 0;
+    ebb_status_t status = 0;
+    for (size_t i = 0; lasting && i < words->count && !status; i++)
+        status = hold(ebb, &table->word[first + i]);
+    if (!status)
+        status = hold_what_leads_on(ebb);
+    if (status) {
         ebb_table_gone(ebb, to, bytes);
-    for (size_t i = 0; before && i < count; i++)
-        before[i] = table->word[first + i];
-    if (before)
-        take_out(table, first, count);
-    const ebb_status_t status = add_all(ebb, to, from, bytes);
-    for (size_t i = 0; before && i < count; i++)
+        put_in(table, first, before, count);
+    }
+    for (size_t i = 0; i < count && !status; i++)
         let_go(ebb, &before[i]);
     free(before);
+    return status;
+}
+
+ebb_status_t ebb_table_written(ebb_t *ebb, CUdeviceptr to, CUdeviceptr from, size_t bytes)
+{
+    words_t words = {0};
+    note_copied(ebb, &words, to, from, bytes);
+    if (words.count && !may_be_followed(ebb, to))
+        words.count = 0;
+    const ebb_status_t status = words.failed                               ? no_memory()
+                                : words.count || ebb->hook->pointers.count ? replace(ebb, to, bytes, &words)
+                                                                           : 0;
+    free(words.word);
     return status;
 }

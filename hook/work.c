@@ -50,24 +50,14 @@ static CUresult issue_launch(const void *context)
 
 static CUresult launch(const launch_t *l)
 {
-    enum { ON_STACK = 1024 };
     ebb_device_t *dev = ebb_enter_work();
     if (!dev)
         return issue_launch(l);
     ebb_signature_t *s = ebb_signature_of(dev->ebb, l->function);
-    _Alignas(16) unsigned char block_room[ON_STACK];
-    ebb_access_t access_room[EBB_ARGS_ROOM(ON_STACK)];
-    unsigned char *block = block_room;
-    ebb_access_t *access = access_room;
+    ebb_args_t args;
     uint32_t named;
     const CUdeviceptr *operands;
     const ebb_told_t told = ebb_operands(&operands, &named);
-    const size_t own = s ? s->param_bytes : 0, behind = (own + 7) / 8 * 8,
-                 bytes = s && named ? behind + named * sizeof *operands : own;
-    if (bytes > ON_STACK) {
-        block = malloc(bytes);
-        access = malloc(EBB_ARGS_ROOM(bytes) * sizeof *access);
-    }
     ebb_operation_t op = {.kind = EBB_KERNEL,
                           .stream = ebb_stream_of(dev, l->stream),
                           .function = l->function,
@@ -80,18 +70,10 @@ static CUresult launch(const launch_t *l)
         ebb_attributes_note(&op, l->config->attrs, l->config->numAttrs);
     op.told = told;
     op.plain &= told != EBB_TOLD;
-    if (s && block && access && ebb_args_pack(s, block, l->params, l->extra)) {
-        if (named) {
-            memset(block + own, 0, behind - own);
-            memcpy(block + behind, operands, named * sizeof *operands);
-        }
-        op.params = block;
-        op.param_bytes = bytes;
-        op.structures = s->has_structures;
-        ebb_args_scan(dev->ebb, &op, s, block, access);
-        for (uint32_t i = 0; i < named; i++)
-            ebb_access_add(dev->ebb, &op, operands[i], (uint32_t)(behind + i * sizeof *operands));
-        op.opaque = ebb_is_obscure(dev->ebb, s, &op, block);
+    if (ebb_args_begin(dev->ebb, &args, &op, s, l->params, l->extra)) {
+        ebb_args_name(dev->ebb, &args, &op, operands, named);
+        ebb_args_follow(dev->ebb, &args, &op);
+        op.opaque |= ebb_is_obscure(dev->ebb, s, &op, args.block);
     } else {
         op.opaque = true;
     }
@@ -104,10 +86,7 @@ static CUresult launch(const launch_t *l)
             ebb_measure(ebb_is_device(of) ? of : dev); /* its code may have been loaded just now */
     }
     ebb_unlock();
-    if (bytes > ON_STACK) {
-        free(block);
-        free(access);
-    }
+    ebb_args_end(&args);
     return result;
 }
 
@@ -205,18 +184,15 @@ PLAIN_CALL(cuLaunchGridAsync, (CUfunction f, int width, int height, CUstream str
 
 static ebb_status_t pin_arguments(ebb_t *ebb, const CUDA_LAUNCH_PARAMS *l)
 {
-    const ebb_signature_t *s = ebb_signature_of(ebb, l->function);
-    unsigned char *block = s ? malloc(s->param_bytes + 8) : NULL;
-    ebb_access_t *access = s ? malloc((EBB_ARGS_ROOM(s->param_bytes) + 1) * sizeof *access) : NULL;
-    ebb_operation_t op = {.kind = EBB_OTHER};
-    ebb_status_t status = block && access ? 0 : CUDA_ERROR_OUT_OF_MEMORY;
-    if (!status && ebb_args_pack(s, block, l->kernelParams, NULL))
-        ebb_args_scan(ebb, &op, s, block, access);
+    ebb_args_t args;
+    ebb_operation_t op = {.kind = EBB_KERNEL};
+    ebb_status_t status = 0;
+    if (!ebb_args_begin(ebb, &args, &op, ebb_signature_of(ebb, l->function), l->kernelParams, NULL))
+        ebb_keep_everything(ebb, "a launch on several devices may touch any of it");
     for (uint32_t i = 0; i < op.access_count && !status; i++)
-        if (!access[i].buffer->pinned)
-            status = ebb_buffer_pin(access[i].buffer);
-    free(block);
-    free(access);
+        if (!op.access[i].buffer->pinned)
+            status = ebb_table_pin(op.access[i].buffer);
+    ebb_args_end(&args);
     return status;
 }
 

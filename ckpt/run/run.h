@@ -96,7 +96,7 @@ void ebb_buffer_release(ebb_buffer_t *buffer);
  * not fit beside what else must stay. */
 ebb_status_t ebb_buffer_pin(ebb_buffer_t *buffer);
 
-/* A buffer that may be gone when it is to be released. */
+/* An address in a buffer that may be gone when it is asked for. */
 typedef struct ebb_pinned_ref {
     uint64_t generation; /* 0: none */
     CUdeviceptr address;

@@ -15,6 +15,24 @@ __global__ void chase(float *out, float *const *table, int n)
 }
 BLOCK_SIZE_INDEPENDENT(chase);
 
+/* out[i] = *tables[i][0] */
+extern "C" __global__ void chase_nested(float *out, float *const *const *tables, int n)
+{
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+        out[i] = *tables[i][0];
+}
+BLOCK_SIZE_INDEPENDENT(chase_nested);
+
+__device__ float *const *chase_root;
+
+/* out[i] = *chase_root[i] */
+extern "C" __global__ void chase_variable(float *out, int n)
+{
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+        out[i] = *chase_root[i];
+}
+BLOCK_SIZE_INDEPENDENT(chase_variable);
+
 /* out[i]: the first float of the i-th tensor. One block. */
 extern "C" __global__ void chase_maps(float *out, const CUtensorMap *table, int n)
 {

@@ -1,5 +1,5 @@
 /* Tables of pointers in device memory: preloaded, under a budget that holds a part of what is allocated, what a table
- * points to is there when a kernel follows it. */
+ * points to is there when a kernel follows it, and may leave at other times. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,8 +15,8 @@
 
 enum { BUFFER = 4 << 20, CHURN = 6, COUNT = 3 };
 
-static CUfunction chase, chase_maps;
-static CUdeviceptr target[COUNT], churn[CHURN], table, out;
+static CUfunction chase, chase_maps, chase_nested, chase_variable;
+static CUdeviceptr target[COUNT], churn[CHURN], table, out, root;
 
 static int set_up(void **state)
 {
@@ -29,6 +29,9 @@ static int set_up(void **state)
     OK(cuModuleLoad(&module, CHASE));
     OK(cuModuleGetFunction(&chase, module, "_Z5chasePfPKS_i"));
     OK(cuModuleGetFunction(&chase_maps, module, "chase_maps"));
+    OK(cuModuleGetFunction(&chase_nested, module, "chase_nested"));
+    OK(cuModuleGetFunction(&chase_variable, module, "chase_variable"));
+    OK(cuModuleGetGlobal(&root, NULL, module, "chase_root"));
     for (int i = 0; i < COUNT; i++)
         OK(cuMemAlloc(&target[i], BUFFER));
     for (int i = 0; i < CHURN; i++)
@@ -121,11 +124,65 @@ static void pointers_from_pinned_memory_are_seen_by_either_copy(void **state)
     OK(cuMemFreeHost(pointers));
 }
 
-/* Nine buffers of 4 MiB pass through 24 MiB only if none of the three is held any more. */
-static void overwritten_and_freed_tables_hold_nothing(void **state)
+static void tables_are_followed_where_they_are_copied_to(void **state)
 {
     (void)state;
-    CUdeviceptr dsts[4], srcs[4], pointers[COUNT] = {0}, other;
+    CUdeviceptr pointers[COUNT], copies[3], other, src = (CUdeviceptr)(uintptr_t)pointers;
+    size_t bytes = sizeof pointers, index = 0;
+    CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL};
+    CUstream stream;
+    OK(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
+    OK(cuMemAlloc(&other, 4096));
+    for (int i = 0; i < 3; i++) /* each in a buffer without other pointers */
+        OK(cuMemAlloc(&copies[i], 4096));
+    fill(40);
+    for (int i = 0; i < COUNT; i++)
+        pointers[i] = target[i];
+    OK(cuMemcpyHtoD(other, pointers, sizeof pointers));
+    OK(cuMemcpyDtoD(copies[0], other, sizeof pointers));
+    OK(cuMemcpyAsync(copies[1] + 640, copies[0], sizeof pointers, NULL));
+    OK(cuMemFree(other));
+    follow(copies[0], 40);
+    follow(copies[1] + 640, 40);
+    for (int i = 0; i < COUNT; i++)
+        pointers[i] = target[COUNT - 1 - i];
+    OK(cuMemcpyBatchAsync(&copies[2], &src, &bytes, 1, &attributes, &index, 1, stream));
+    OK(cuStreamSynchronize(stream));
+    OK(cuStreamDestroy(stream));
+    evict();
+    float seen[COUNT];
+    int n = COUNT;
+    OK(cuLaunchKernel(chase, 1, 1, 1, 32, 1, 1, 0, NULL, (void *[]){&out, &copies[2], &n}, NULL));
+    OK(cuMemcpyDtoH(seen, out, sizeof seen));
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal((int)seen[i], 40 + COUNT - 1 - i);
+    for (int i = 0; i < 3; i++)
+        OK(cuMemFree(copies[i]));
+}
+
+/* A table of tables, of which one leads back. */
+static void tables_are_followed_by_tables(void **state)
+{
+    (void)state;
+    CUdeviceptr inner[COUNT], words[2];
+    fill(50);
+    for (int i = 0; i < COUNT; i++) {
+        inner[i] = table + 1024 + 64 * (unsigned)i;
+        words[0] = target[i];
+        words[1] = table;
+        OK(cuMemcpyHtoD(inner[i], words, sizeof words));
+    }
+    OK(cuMemAlloc(&words[0], 4096));
+    OK(cuMemcpyHtoD(words[0], inner, sizeof inner));
+    follow_by(chase_nested, words[0], 50);
+    follow_by(chase_nested, words[0], 50);
+    OK(cuMemFree(words[0]));
+}
+
+/* Nine buffers of 4 MiB pass through 24 MiB only if none of the three is held. */
+static CUresult touch_five(void)
+{
+    CUdeviceptr dsts[4], srcs[4];
     size_t sizes[4] = {64, 64, 64, 64}, index = 0;
     CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
     CUstream stream;
@@ -134,19 +191,125 @@ static void overwritten_and_freed_tables_hold_nothing(void **state)
         dsts[i] = churn[i];
         srcs[i] = churn[4];
     }
-    for (size_t at = 0; at < 4096; at += 1024) /* zeros over all of them */
-        OK(cuMemcpyHtoD(table + at, pointers, sizeof pointers));
+    evict();
+    CUresult result = cuMemcpyBatchAsync(dsts, srcs, sizes, 4, &attributes, &index, 1, stream);
+    OK(cuStreamSynchronize(stream));
+    OK(cuStreamDestroy(stream));
+    return result;
+}
+
+static void follow_variable(int from)
+{
+    int n = COUNT;
+    float seen[COUNT];
+    evict();
+    OK(cuLaunchKernel(chase_variable, 1, 1, 1, 32, 1, 1, 0, NULL, (void *[]){&out, &n}, NULL));
+    OK(cuMemcpyDtoH(seen, out, sizeof seen));
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal((int)seen[i], from + i);
+}
+
+/* No argument leads to it: what it leads to is held, whether the table was there before the variable led to it or after. */
+static void what_a_variable_leads_to_is_held(void **state)
+{
+    (void)state;
+    CUdeviceptr pointers[COUNT], none = 0, other;
+    OK(cuMemAlloc(&other, 4096));
+    fill(60);
+    for (int i = 0; i < COUNT; i++)
+        pointers[i] = target[i];
+    OK(cuMemcpyHtoD(other, pointers, sizeof pointers));
+    OK(touch_five()); /* a table that nothing leads to holds nothing */
+    OK(cuMemcpyHtoD(root, &other, sizeof other));
+    assert_int_equal(touch_five(), CUDA_ERROR_OUT_OF_MEMORY);
+    follow_variable(60);
+    fill(70);
+    OK(cuMemcpyHtoD(other, pointers, sizeof pointers)); /* as it was */
+    follow_variable(70);
+    for (int i = 0; i < COUNT; i++)
+        pointers[i] = target[COUNT - 1 - i];
+    OK(cuMemcpyHtoD(other, pointers, sizeof pointers));
+    assert_int_equal(touch_five(), CUDA_ERROR_OUT_OF_MEMORY);
+    OK(cuMemsetD8(other, 0, 4096));
+    OK(touch_five());
+    OK(cuMemcpyHtoD(other, pointers, sizeof pointers));
+    assert_int_equal(touch_five(), CUDA_ERROR_OUT_OF_MEMORY);
+    OK(cuMemcpyHtoD(root, &none, sizeof none));
+    OK(cuMemFree(other));
+    OK(touch_five());
+}
+
+/* No kernel follows what the host has. */
+static void tables_that_are_copied_out_hold_nothing(void **state)
+{
+    (void)state;
+    CUdeviceptr pointers[COUNT], back[COUNT], other, dst = (CUdeviceptr)(uintptr_t)back;
+    size_t bytes = sizeof pointers, index = 0;
+    CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    CUstream stream;
+    OK(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
     OK(cuMemAlloc(&other, 4096));
     for (int i = 0; i < COUNT; i++)
         pointers[i] = target[i];
     OK(cuMemcpyHtoD(other, pointers, sizeof pointers));
-    evict();
-    assert_int_equal(cuMemcpyBatchAsync(dsts, srcs, sizes, 4, &attributes, &index, 1, stream),
-                     CUDA_ERROR_OUT_OF_MEMORY);
-    OK(cuMemFree(other));
-    OK(cuMemcpyBatchAsync(dsts, srcs, sizes, 4, &attributes, &index, 1, stream));
+    OK(cuMemcpy(dst, other, sizeof back));
+    OK(cuMemcpyBatchAsync(&dst, &other, &bytes, 1, &attributes, &index, 1, stream));
     OK(cuStreamSynchronize(stream));
+    assert_memory_equal(pointers, back, sizeof back);
+    OK(touch_five());
+    OK(cuMemFree(other));
     OK(cuStreamDestroy(stream));
+}
+
+/* A copy within it brings the table that its kernel follows. */
+static void what_a_graph_leads_to_is_held(void **state)
+{
+    (void)state;
+    CUdeviceptr pointers[COUNT], from, to;
+    CUcontext context;
+    CUgraph graph;
+    CUgraphExec exec;
+    CUgraphNode copied, node;
+    int n = COUNT;
+    float seen[COUNT];
+    OK(cuMemAlloc(&from, 4096));
+    OK(cuMemAlloc(&to, 4096));
+    fill(80);
+    for (int i = 0; i < COUNT; i++)
+        pointers[i] = target[i];
+    OK(cuMemcpyHtoD(from, pointers, sizeof pointers));
+    const CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                                .srcDevice = from,
+                                .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                                .dstDevice = to,
+                                .WidthInBytes = sizeof pointers,
+                                .Height = 1,
+                                .Depth = 1};
+    const CUDA_KERNEL_NODE_PARAMS launch = {.func = chase,
+                                            .gridDimX = 1,
+                                            .gridDimY = 1,
+                                            .gridDimZ = 1,
+                                            .blockDimX = 32,
+                                            .blockDimY = 1,
+                                            .blockDimZ = 1,
+                                            .kernelParams = (void *[]){&out, &to, &n}};
+    OK(cuCtxGetCurrent(&context));
+    OK(cuGraphCreate(&graph, 0));
+    OK(cuGraphAddMemcpyNode(&copied, graph, NULL, 0, &copy, context));
+    OK(cuGraphAddKernelNode(&node, graph, &copied, 1, &launch));
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    for (int i = 0; i < 2; i++) {
+        evict();
+        OK(cuGraphLaunch(exec, NULL));
+        OK(cuMemcpyDtoH(seen, out, sizeof seen));
+        for (int k = 0; k < COUNT; k++)
+            assert_int_equal((int)seen[k], 80 + k);
+    }
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph));
+    OK(cuMemFree(from));
+    OK(cuMemFree(to));
+    OK(touch_five());
 }
 
 int main(void)
@@ -155,7 +318,11 @@ int main(void)
         cmocka_unit_test(tensor_maps_are_seen),
         cmocka_unit_test(pointers_from_pageable_memory_are_seen),
         cmocka_unit_test(pointers_from_pinned_memory_are_seen_by_either_copy),
-        cmocka_unit_test(overwritten_and_freed_tables_hold_nothing),
+        cmocka_unit_test(tables_are_followed_where_they_are_copied_to),
+        cmocka_unit_test(tables_are_followed_by_tables),
+        cmocka_unit_test(what_a_variable_leads_to_is_held),
+        cmocka_unit_test(tables_that_are_copied_out_hold_nothing),
+        cmocka_unit_test(what_a_graph_leads_to_is_held),
     };
     setenv("EBB_BUDGET", "24MiB", 1);
     setenv("SOFTGPU_MEMORY", "1GiB", 1);

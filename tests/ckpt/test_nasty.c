@@ -96,7 +96,8 @@ static const program_t programs[] = {
     {.name = "private", .group = "reach", .operation = {{"counted_unseen", "globals"}, {"by_count_unseen", "globals"}, {"forward", "proven"}}},
     {.name = "masked", .group = "reach", .stepless = true}, /* what touches everything cannot be recorded */
     {.name = "table", .group = "reach", .operation = {{"grouped", "table"}, {"accumulate", "proven"}, {"forward", "proven"}}},
-    {.name = "tables", .group = "reach", .unlearned = true}, /* each table has what it points to stay for a while, which no plan knows */
+    {.name = "tables", .group = "reach", .operation = {{"through_table", "table"}, {"forward", "proven"}}},
+    {.name = "object", .group = "reach", .roomy = true, .operation = {{"grouped_by", "table"}, {"forward", "proven"}}},
     {.name = "device_table", .group = "reach", .roomy = true, .operation = {{"grouped", "table"}, {"make_table", "differs|table|untried"}, {"forward", "proven"}}},
     {.name = "maps", .group = "reach", .operation = {{"accumulate_mapped", "proven"}, {"forward", "proven"}}},
     {.name = "rectangles", .group = "reach", .operation = {{"cuMemcpy2D", "other"}, {"forward", "proven"}}},
@@ -154,6 +155,7 @@ static bool run_under_ebb(const program_t *p, double bytes, const char *settings
                  strcmp(with.output, without->output) ? "OTHER OUTPUT" : "the same output", with.log);
     assert_null(strstr(with.log, "condition of ebb"));
     assert_null(strstr(with.log, "please report this"));
+    assert_true(!p->roomy || strstr(with.log, "no plan"));
     print_message(
         "%s, %.1f MiB %s: %.0f steps of %.0f operations, %.0f driven, %.0f evictions, %.0f offloaded, %.0f "
         "dropped, %.0f mismatches\n",

@@ -62,8 +62,8 @@ static ebb_verdict_t qualify(ebb_device_t *dev, const ebb_profile_t *l, uint32_t
         return l->fact[i].why;
     if (has_variables)
         return EBB_GLOBALS;
-    if (o->verdict == EBB_ATTRIBUTES)
-        return EBB_ATTRIBUTES;
+    if (o->verdict == EBB_ATTRIBUTES || o->verdict == EBB_TABLE)
+        return o->verdict;
     if (!o->access_count)
         return EBB_UNTRIED;
     if (!o->arg_bytes || o->arg_bytes > EBB_RELAUNCH_PARAM_BYTES)

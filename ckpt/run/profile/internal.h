@@ -149,6 +149,12 @@ typedef struct piece {
     bool is_ready;   /* hashed together with it */
 } piece_t;
 
+/* Memory that an operation reaches beside its arguments (ebb_operation_t.named_at). */
+typedef struct ebb_named {
+    CUdeviceptr address;
+    size_t bytes;
+} ebb_named_t;
+
 typedef enum tile_state { VIRGIN, STALE, FRESH } tile_state_t;
 
 typedef struct ebb_tile {
@@ -163,8 +169,11 @@ struct ebb_writes {
     ebb_tiles_t *tiles;
     piece_t *piece;
     uint32_t piece_count, piece_room;
+    ebb_named_t *named; /* in this step */
+    uint32_t named_count, named_room;
     struct {
         uint32_t first_piece;
+        uint32_t first_named, named_count;
         bool chosen, seen; /* in this step */
     } * operation;         /* [operations + 1] */
     struct {

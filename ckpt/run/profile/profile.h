@@ -40,7 +40,7 @@ typedef struct ebb_recording {
     double alone_ns; /* that its operations take without ebb, once it is learned */
     bool refuted;    /* operations have lost their proofs since a plan relied on them */
     bool concluded;  /* the trace says what may be replayed; until then it is good for the order of things */
-    /* Operations reach buffers that may leave through a table of pointers: the trace is only to be looked at. */
+    /* Operations reach buffers that may leave through a table of pointers that no copy has brought: the trace is only to be looked at. */
     bool hidden;
 } ebb_recording_t;
 

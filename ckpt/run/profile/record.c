@@ -224,11 +224,12 @@ static void judge(const ebb_operation_t *op, ebb_trace_operation_t *o)
     bool device = op->kind == EBB_SET || (op->kind == EBB_COPY && op->access_count == 2 &&
                                           op->access[0].buffer != op->access[1].buffer);
     o->proofs = device ? 3 : 0;
-    o->verdict = op->kind == EBB_OTHER  ? EBB_OTHERWISE
-                 : device               ? EBB_PROVEN
-                 : op->kind == EBB_COPY ? EBB_HOST
-                 : op->plain            ? EBB_UNTRIED
-                                        : EBB_ATTRIBUTES;
+    o->verdict = op->kind == EBB_OTHER                  ? EBB_OTHERWISE
+                 : device                               ? EBB_PROVEN
+                 : op->kind == EBB_COPY                 ? EBB_HOST
+                 : op->plain                            ? EBB_UNTRIED
+                 : op->named_at && op->told != EBB_TOLD ? EBB_TABLE
+                                                        : EBB_ATTRIBUTES;
 }
 
 static bool record_operation(ebb_device_t *dev, const ebb_operation_t *op)

@@ -24,6 +24,7 @@
 
 #include "alloc/base/driver.h"
 #include "alloc/base/status.h"
+#include "alloc/base/table.h"
 #include "alloc/device.h"
 #include "ckpt/run/residence/internal.h"
 #include "ckpt/run/state.h"
@@ -52,6 +53,7 @@ static void clear(ebb_device_t *dev)
     free(writes->operation);
     free(writes->buffer);
     free(writes->tile);
+    free(writes->named);
     *writes = (struct ebb_writes){.steps_watched = writes->steps_watched};
 }
 
@@ -289,10 +291,35 @@ static void note_touched(struct ebb_writes *writes, uint32_t i)
         writes->buffer[trace(writes)->access[k].buffer].touched = i + 1;
 }
 
+static void note_named(struct ebb_writes *writes, uint32_t i, const ebb_operation_t *op)
+{
+    writes->operation[i].first_named = writes->named_count;
+    for (uint32_t k = 0; op->named_at && k < op->access_count; k++) {
+        const ebb_buffer_t *b = op->access[k].buffer;
+        if (op->access[k].param_offset < op->named_at)
+            continue;
+        ebb_named_t *named = ebb_array_append((void **)&writes->named, &writes->named_count,
+                                              &writes->named_room, sizeof *named);
+        if (named)
+            *named = (ebb_named_t){b->address, b->bytes};
+    }
+    writes->operation[i].named_count = writes->named_count - writes->operation[i].first_named;
+}
+
+static bool is_named(const struct ebb_writes *writes, uint32_t i, CUdeviceptr word)
+{
+    const ebb_named_t *named = writes->named + writes->operation[i].first_named;
+    for (uint32_t k = 0; k < writes->operation[i].named_count; k++)
+        if (word - named[k].address <= named[k].bytes)
+            return true;
+    return false;
+}
+
 void ebb_writes_after(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
 {
     struct ebb_writes *writes = dev->ebb->run->writes;
     ebb_tile_list_t list;
+    note_named(writes, i, op);
     if (trace(writes)->operation[i].kind != EBB_TRACE_KERNEL)
         note_unwatched(writes, i);
     note_touched(writes, i);
@@ -375,8 +402,8 @@ static void judge_pointers(ebb_device_t *dev, uint32_t i, const piece_t *p)
     const ebb_buffer_t *inside = found[0] ? ebb_buffer_at(dev->ebb, found[0]) : NULL;
     bool outside =
         found[1] && !ebb_driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, found[1]);
-    /* What the host has copied there is pinned. */
-    writes->profile->recorded.hidden |= inside && ebb_buffer_is_large(inside) && !inside->pinned;
+    writes->profile->recorded.hidden |= inside && (ebb_buffer_is_large(inside) || inside->is_table) &&
+                                        !inside->pinned && !is_named(writes, i, found[0]);
     if (inside || outside)
         writes->profile->fact[i].why = EBB_TABLE;
 }

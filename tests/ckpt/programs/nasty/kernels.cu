@@ -241,6 +241,25 @@ NASTY_KERNEL make_table(float **table, float *a, float *b, float *c)
 }
 BLOCK_SIZE_INDEPENDENT(make_table);
 
+NASTY_KERNEL make_object(float ***object, float **table)
+{
+    if (is_first_thread())
+        *object = table;
+}
+BLOCK_SIZE_INDEPENDENT(make_object);
+
+NASTY_KERNEL grouped_by(float *out, float *const *const *object, unsigned count, unsigned n)
+{
+    EACH(i, n)
+    {
+        float sum = 0;
+        for (unsigned k = 0; k < count; k++)
+            sum += (*object)[k][i];
+        out[i] = sum * 0.25f;
+    }
+}
+BLOCK_SIZE_INDEPENDENT(grouped_by);
+
 NASTY_KERNEL span(float *first, float *end, float gain)
 {
     const unsigned n = (unsigned)(end - first);

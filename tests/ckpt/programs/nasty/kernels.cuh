@@ -70,6 +70,8 @@ NASTY_KERNEL grouped(float *out, float *const *table, unsigned count, unsigned n
 /* Only the table says what it reads and writes. */
 NASTY_KERNEL through_table(float *const *table, float by, unsigned n);
 NASTY_KERNEL make_table(float **table, float *a, float *b, float *c); /* one block */
+NASTY_KERNEL make_object(float ***object, float **table);             /* one block */
+NASTY_KERNEL grouped_by(float *out, float *const *const *object, unsigned count, unsigned n);
 NASTY_KERNEL span(float *first, float *end, float gain);
 NASTY_KERNEL update_all(struct nasty_pairs pairs, float rate); /* blocks of the largest */
 /* As many pairs as the word on the device says. */

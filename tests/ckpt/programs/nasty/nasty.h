@@ -66,7 +66,7 @@ struct worker {
             float *a, *b, *c;
             unsigned *word, *host;
             float *host_floats;
-            float **table, **host_table;
+            float **table, **host_table, ***object;
             float *late[NASTY_LATE];
             cudaStream_t other;
             cudaEvent_t event[4];

@@ -170,7 +170,6 @@ static void table_set_up(worker_t *w)
         unsigned n = NASTY_FLOATS, seed = 77 + i;
         *kept[i] = nasty_keep(w, NASTY_FLOATS * sizeof(float));
         LAUNCH(w, fill, blocks_of(n), kept[i], &seed, &n);
-        nasty_stays(2 << 20);
     }
 }
 
@@ -233,6 +232,27 @@ static void tables_forward(worker_t *w, unsigned i)
 static void device_table_begin(worker_t *w)
 {
     LAUNCH(w, make_table, 1, &w->table, &w->a, &w->b, &w->c);
+}
+
+/* ---- object: the host has copied the table, and only what a kernel has made leads to it ---- */
+
+static void object_begin(worker_t *w)
+{
+    table_begin(w);
+    if (!w->object) { /* not hashed: an address */
+        w->object = nasty_alloc_at_once(sizeof(float **));
+        LAUNCH(w, make_object, 1, &w->object, &w->table);
+    }
+}
+
+static void object_forward(worker_t *w, unsigned i)
+{
+    unsigned count = 3;
+    float by = 0.2f;
+    float *sum = new_activation(w);
+    LAUNCH(w, grouped_by, blocks_of(w->n), &sum, &w->object, &count, &w->n);
+    LAUNCH(w, accumulate, blocks_of(w->n), &w->x[i + 1], &sum, &by, &w->n);
+    nasty_free(w, sum);
 }
 
 /* ---- maps: a kernel's operands are tensor maps, as those of libraries for Hopper; on a device before that a kernel with pointers takes
@@ -303,6 +323,11 @@ const trait_t nasty_reach[] = {
      .set_up = table_set_up,
      .begin = device_table_begin,
      .forward = table_forward,
+     .end = table_end},
+    {.name = "object",
+     .set_up = table_set_up,
+     .begin = object_begin,
+     .forward = object_forward,
      .end = table_end},
     {.name = "maps", .forward = maps_forward},
     {.name = "rectangles", .forward = rectangles_forward},
