@@ -97,7 +97,7 @@ DEVICE unsigned long mixed(unsigned i)
     short s = (short)(i * 257u);
     unsigned char b = (unsigned char)(i * 5u);
     signed char c = (signed char)(i * 91u);
-    long l = ((long)s << 20) - c * 1234567L + b;
+    long l = ((long)s * (1L << 20)) - c * 1234567L + b;
     return (unsigned long)(l / (c | 1) + (l >> 5) * b) ^ (unsigned long)(s % (b + 1));
 }
 /* ---- */
