@@ -191,16 +191,16 @@ typedef struct shared {
     const char *compress; /* NULL: none */
 } shared_t;
 
+#define MODEL "--layers 2 --width 128 --heads 4 --context 128 --batch 32 --dropout 0.1 --steps 22 --sample 0 "
+
 /* In `percent` of the memory that it takes by itself: the state that it has then. */
 static void train_both(shared_t c, int percent)
 {
     static history_t without;
     static shared_t alone;
     char arguments[256], text[32];
-    snprintf(arguments, sizeof arguments,
-             "--layers 2 --width 128 --heads 4 --context 128 --batch 32 --dropout 0.1 --steps 22 --sample 0 "
-             "--gpus %d --zero %d --accumulate %d --compress %s",
-             c.ranks, c.zero, c.accumulate, c.compress ? c.compress : "none");
+    snprintf(arguments, sizeof arguments, MODEL "--gpus %d --zero %d --accumulate %d --compress %s", c.ranks,
+             c.zero, c.accumulate, c.compress ? c.compress : "none");
     snprintf(text, sizeof text, "%d", c.ranks);
     setenv("SOFTGPU_DEVICES", text, 1);
     if (memcmp(&alone, &c, sizeof c)) {
@@ -262,6 +262,33 @@ static void trainers_that_compress_gradients(void **state)
     train_both((shared_t){2, 0, 2, "top"}, 60);
 }
 
+/* ebb around what starts the ranks, and in each of them, as `torchrun --no-python ebb run -- ...` has it. */
+static void whoever_starts_the_ranks(void **state)
+{
+    (void)state;
+    static const char starter[] = "mpirun.openmpi --allow-run-as-root --oversubscribe -n 2";
+    char ebb[512], log[512], command[4096];
+    if (system("command -v mpirun.openmpi >/dev/null"))
+        skip();
+    setenv("SOFTGPU_DEVICES", "2", 1);
+    trainer_path(log, sizeof log, "started");
+    const history_t without = trainer_train(MODEL "--gpus 2 --zero 1");
+    snprintf(ebb, sizeof ebb, "%s run --budget %.0f --stats '%s' --", getenv("TEST_EBB"),
+             without.peak_bytes * 60 / 100, stats_names);
+    for (int within = 0; within < 2; within++) {
+        remove(log);
+        snprintf(command, sizeof command,
+                 "MASTER_PORT=%d %s %s %s " MODEL "--zero 1 --data %s --log %s >/dev/null",
+                 12000 + (int)(((unsigned)getpid() * 7 + 70 + (unsigned)within) % 18000),
+                 within ? starter : ebb, within ? ebb : starter, getenv("TEST_TRAINER"), trainer_text(), log);
+        assert_int_equal(system(command), 0);
+        const history_t with = trainer_read_log(log);
+        assert_string_equal(with.state_hash, without.state_hash);
+        assert_true(of_ranks("steps_driven", 2, true).least >= 8);
+    }
+    unsetenv("SOFTGPU_DEVICES");
+}
+
 static void trainer_in_every_budget(void **state)
 {
     (void)state;
@@ -289,7 +316,10 @@ int main(void)
         cmocka_unit_test(plans_that_were_saved),
         cmocka_unit_test(trainer_whose_weights_are_gathered),
         cmocka_unit_test(trainers_that_compress_gradients),
+        cmocka_unit_test(whoever_starts_the_ranks),
         cmocka_unit_test(trainer_in_every_budget),
     };
+    if (getenv("TEST_ONLY"))
+        cmocka_set_test_filter(getenv("TEST_ONLY"));
     return cmocka_run_group_tests(tests, setup, trainer_teardown);
 }
