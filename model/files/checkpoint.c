@@ -7,232 +7,13 @@
 
 #include "model/base/check.h"
 #include "model/files/element.h"
+#include "model/files/numbers.h"
+#include "model/files/staging.h"
 #include "model/files/state.h"
 #include "model/files/weights.h"
 #include "model/kernels/kernels.h"
 
-/* ---- device and host ---- */
-
-/* Space for one group on the host. */
-typedef struct staging {
-    transformer_t *model; /* borrowed */
-    float *values;        /* owned */
-    uint16_t *narrow;     /* owned; NULL in an fp32 run */
-    int fetched;          /* groups, by fetch_group */
-} staging_t;
-
-static void staging_open(staging_t *s, transformer_t *model)
-{
-    size_t largest = 0;
-    for (int g = 0; g < model->layout.group_count; g++)
-        largest = model->layout.groups[g].count > largest ? model->layout.groups[g].count : largest;
-    *s = (staging_t){.model = model, .values = malloc(largest * sizeof *s->values)};
-    if (model->dtype != DTYPE_FP32)
-        s->narrow = malloc(largest * sizeof *s->narrow);
-    if (s->values == NULL || (model->dtype != DTYPE_FP32 && s->narrow == NULL))
-        fatal("no host memory for a copy of %zu parameters", largest);
-}
-
-static void staging_close(staging_t *s)
-{
-    free(s->values);
-    free(s->narrow);
-}
-
-static void copy(const staging_t *s, void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
-{
-    cudaStream_t stream = s->model->gpu->stream;
-    CUDA(cudaMemcpyAsync(to, from, bytes, kind, stream));
-    CUDA(cudaStreamSynchronize(stream));
-}
-
-static group_t *group_of(const staging_t *s, int group)
-{
-    return &s->model->parameters.groups[group];
-}
-
-/* A weights_fetch_fn: what the passes compute with. */
-static void fetch_group(void *context, int index, float *values)
-{
-    staging_t *s = context;
-    const size_t count = group_of(s, index)->count;
-    s->fetched++;
-    const tensor_t *value = parameters_use(&s->model->parameters, index);
-    if (value->dtype == DTYPE_FP32) {
-        copy(s, values, value->data, count * sizeof *values, cudaMemcpyDeviceToHost);
-    } else {
-        copy(s, s->narrow, value->data, count * sizeof *s->narrow, cudaMemcpyDeviceToHost);
-        for (size_t i = 0; i < count; i++)
-            values[i] = float_of_bf16(s->narrow[i]);
-    }
-    parameters_done(&s->model->parameters, index);
-}
-
-/* A weights_take_fn: what this rank keeps of them. */
-static void take_group(void *context, int index, const float *values)
-{
-    staging_t *s = context;
-    const group_t *group = group_of(s, index);
-    const bool all = group->own_value.data == NULL;
-    const tensor_t *to = all ? parameters_use(&s->model->parameters, index) : &group->own_value;
-    const float *from = values + (all || group->kept == 0 ? 0 : group->start);
-    const size_t count = all ? group->count : group->kept;
-    if (to->dtype == DTYPE_FP32) {
-        copy(s, to->data, from, count * sizeof *from, cudaMemcpyHostToDevice);
-        return;
-    }
-    for (size_t i = 0; i < count; i++)
-        s->narrow[i] = bf16_of_float(from[i]);
-    copy(s, to->data, s->narrow, count * sizeof *s->narrow, cudaMemcpyHostToDevice);
-}
-
-/* All of the group's, of which it is given what this rank updates. */
-static void take_kept(const staging_t *s, const group_t *group, float *kept, const float *values)
-{
-    if (group->kept > 0)
-        copy(s, kept, values + group->start, group->kept * sizeof *values, cudaMemcpyHostToDevice);
-}
-
-/* The same with masters. */
-static void take_group_and_master(void *context, int index, const float *values)
-{
-    staging_t *s = context;
-    const group_t *group = group_of(s, index);
-    take_group(context, index, values);
-    if (group->master.data != NULL)
-        take_kept(s, group, group->master.data, values);
-}
-
-/* ---- fields of one number ---- */
-
-/* What becomes of a number that differs from this training's. */
-typedef enum rule { RULE_EQUAL, RULE_TELL, RULE_TAKE } rule_t;
-
-typedef struct number {
-    const char *name;
-    rule_t rule;
-    bool real;
-    double value;    /* real */
-    uint64_t count;  /* not real */
-    uint64_t *taken; /* RULE_TAKE: where it goes */
-} number_t;
-
-#define NUMBERS_MOST 40
-#define MOST_SHARDS  99999 /* as many as names have digits for */
-
-typedef struct numbers {
-    number_t list[NUMBERS_MOST];
-    int count;
-} numbers_t;
-
-static void add_count(numbers_t *n, rule_t rule, const char *name, uint64_t count)
-{
-    n->list[n->count++] = (number_t){.name = name, .rule = rule, .count = count};
-}
-
-static void add_real(numbers_t *n, rule_t rule, const char *name, double value)
-{
-    n->list[n->count++] = (number_t){.name = name, .rule = rule, .real = true, .value = value};
-}
-
-static void add_place(numbers_t *n, const char *name, uint64_t *count)
-{
-    n->list[n->count++] = (number_t){.name = name, .rule = RULE_TAKE, .count = *count, .taken = count};
-}
-
-/* All of them, in the file's order. */
-static numbers_t numbers_of(const checkpoint_t *checkpoint, const transformer_t *model, place_t *place)
-{
-    const shape_t *s = &model->shape;
-    const options_t *o = checkpoint->options;
-    numbers_t n = {.count = 0};
-    add_count(&n, RULE_EQUAL, "family", (uint64_t)s->family);
-    add_count(&n, RULE_EQUAL, "layers", (uint64_t)s->layers);
-    add_count(&n, RULE_EQUAL, "width", (uint64_t)s->width);
-    add_count(&n, RULE_EQUAL, "heads", (uint64_t)s->heads);
-    add_count(&n, RULE_EQUAL, "kv_heads", (uint64_t)s->kv_heads);
-    add_count(&n, RULE_EQUAL, "hidden", (uint64_t)s->hidden);
-    add_count(&n, RULE_EQUAL, "context", (uint64_t)s->context);
-    add_count(&n, RULE_EQUAL, "vocab", (uint64_t)s->vocab);
-    add_count(&n, RULE_EQUAL, "tied", s->tied);
-    add_real(&n, RULE_EQUAL, "norm_eps", s->norm_eps);
-    add_real(&n, RULE_EQUAL, "rope_theta", s->rope_theta);
-    add_real(&n, RULE_EQUAL, "rope_factor", s->rope_factor);
-    add_count(&n, RULE_EQUAL, "dtype", model->dtype == DTYPE_FP32 ? 0 : 1);
-    add_place(&n, "step", &place->step);
-    add_place(&n, "sequences", &place->sequences);
-    add_place(&n, "micro_batches", &place->micro_batches);
-    add_place(&n, "shards", &place->shards);
-    add_count(&n, RULE_EQUAL, "seed", o->seed);
-    add_count(&n, RULE_EQUAL, "data", checkpoint->data);
-    add_count(&n, RULE_TELL, "steps", (uint64_t)o->steps);
-    add_count(&n, RULE_TELL, "batch", (uint64_t)o->batch);
-    add_count(&n, RULE_TELL, "accumulate", (uint64_t)o->accumulate);
-    add_real(&n, RULE_TELL, "lr", o->rate);
-    add_real(&n, RULE_TELL, "warmup", o->warmup);
-    add_real(&n, RULE_TELL, "lr_final", o->final_rate);
-    add_count(&n, RULE_TELL, "schedule", (uint64_t)o->schedule);
-    add_real(&n, RULE_TELL, "cooldown", o->cooldown);
-    add_real(&n, RULE_TELL, "beta1", o->beta1);
-    add_real(&n, RULE_TELL, "beta2", o->beta2);
-    add_real(&n, RULE_TELL, "eps", o->eps);
-    add_real(&n, RULE_TELL, "decay", o->decay);
-    add_real(&n, RULE_TELL, "decay_embeddings", o->decay_embeddings);
-    add_real(&n, RULE_TELL, "clip", o->clip);
-    add_real(&n, RULE_TELL, "skip_outliers", o->skip_outliers);
-    add_count(&n, RULE_TELL, "rounding", (uint64_t)o->rounding);
-    add_real(&n, RULE_TELL, "dropout", o->dropout);
-    return n;
-}
-
-static bool put_numbers(state_file_t *state, const numbers_t *numbers, fault_t *fault)
-{
-    for (int i = 0; i < numbers->count; i++) {
-        const number_t *n = &numbers->list[i];
-        bool good = n->real ? state_put_real(state, n->name, n->value, fault)
-                            : state_put_count(state, n->name, n->count, fault);
-        if (!good)
-            return false;
-    }
-    return true;
-}
-
-static void print_number(char text[64], const number_t *n, double value, uint64_t count)
-{
-    if (n->real)
-        snprintf(text, 64, "%.12g", value);
-    else
-        snprintf(text, 64, "%llu", (unsigned long long)count);
-}
-
-static bool get_number(state_file_t *state, const number_t *n, fault_t *fault)
-{
-    double value = n->value;
-    uint64_t count = n->count;
-    if (!(n->real ? state_get_real(state, n->name, &value, fault)
-                  : state_get_count(state, n->name, &count, fault)))
-        return false;
-    if (n->rule == RULE_TAKE)
-        *n->taken = count;
-    if (n->rule == RULE_TAKE || (count == n->count && (value == n->value || !n->real)))
-        return true;
-    char then[64], now[64];
-    print_number(then, n, value, count);
-    print_number(now, n, n->value, n->count);
-    if (n->rule == RULE_EQUAL)
-        return fault_set(fault, "--resume %s: field %s is %s, of this training it is %s", state->path,
-                         n->name, then, now);
-    fprintf(stderr, "note: %s was %s when %s was written, now it is %s\n", n->name, then, state->path, now);
-    return true;
-}
-
-static bool get_numbers(state_file_t *state, const numbers_t *numbers, fault_t *fault)
-{
-    for (int i = 0; i < numbers->count; i++)
-        if (!get_number(state, &numbers->list[i], fault))
-            return false;
-    return true;
-}
+enum { MOST_SHARDS = 99999 }; /* as many as names have digits for */
 
 /* ---- the groups ---- */
 
@@ -266,7 +47,7 @@ static bool put_array(shard_file_t *file, const char *name, const group_t *group
                       fault_t *fault)
 {
     float *values = file->staging->values;
-    copy(file->staging, values, kept->data, group->kept * sizeof *values, cudaMemcpyDeviceToHost);
+    staging_copy(file->staging, values, kept->data, group->kept * sizeof *values, cudaMemcpyDeviceToHost);
     return state_put_floats(&file->state, name, values, group->kept, fault);
 }
 
@@ -289,8 +70,8 @@ static bool get_array(shard_file_t *file, const char *name, const group_t *group
     if (!state_get_floats(&file->state, name, values, shard.count, fault))
         return false;
     if (count > 0)
-        copy(file->staging, (float *)kept->data + (begin - group->start), values + (begin - shard.first),
-             count * sizeof *values, cudaMemcpyHostToDevice);
+        staging_copy(file->staging, (float *)kept->data + (begin - group->start),
+                     values + (begin - shard.first), count * sizeof *values, cudaMemcpyHostToDevice);
     return true;
 }
 
@@ -299,7 +80,7 @@ static bool each_array(shard_file_t *file, array_fn act, fault_t *fault)
 {
     for (int g = 0; g < file->staging->model->parameters.group_count; g++) {
         array_field_t arrays[ARRAYS];
-        const group_t *group = group_of(file->staging, g);
+        const group_t *group = staging_group(file->staging, g);
         arrays_of(group, arrays);
         for (int i = 0; i < ARRAYS; i++) {
             char name[40];
@@ -311,18 +92,11 @@ static bool each_array(shard_file_t *file, array_fn act, fault_t *fault)
     return true;
 }
 
-/* Reading: which one it is. */
-static bool get_equal(shard_file_t *file, const char *name, uint64_t expected, fault_t *fault)
-{
-    const number_t number = {.name = name, .rule = RULE_EQUAL, .count = expected};
-    return get_number(&file->state, &number, fault);
-}
-
 static bool put_past(state_file_t *state, const checkpoint_t *checkpoint, const staging_t *s, fault_t *fault)
 {
     float past[OUTLIER_FLOATS] = {0};
     if (checkpoint->past->data != NULL)
-        copy(s, past, checkpoint->past->data, sizeof past, cudaMemcpyDeviceToHost);
+        staging_copy(s, past, checkpoint->past->data, sizeof past, cudaMemcpyDeviceToHost);
     return state_put_floats(state, "outliers", past, OUTLIER_FLOATS, fault);
 }
 
@@ -332,7 +106,7 @@ static bool get_past(state_file_t *state, const checkpoint_t *checkpoint, const 
     if (!state_get_floats(state, "outliers", past, OUTLIER_FLOATS, fault))
         return false;
     if (checkpoint->past->data != NULL)
-        copy(s, checkpoint->past->data, past, sizeof past, cudaMemcpyHostToDevice);
+        staging_copy(s, checkpoint->past->data, past, sizeof past, cudaMemcpyHostToDevice);
     return true;
 }
 
@@ -359,7 +133,7 @@ static bool save_state(const char *folder, const checkpoint_t *checkpoint, stagi
         good = folder_shard(path, folder, k, (int)place.shards, fault) && state_last(path, &ends[k], fault);
     good = good && folder_join(path, folder, FOLDER_STATE, fault) && state_create(&state, path, fault);
     if (good) {
-        good = put_numbers(&state, &numbers, fault) &&
+        good = numbers_put(&state, &numbers, fault) &&
                state_put_counts(&state, "tensors", hashes, (size_t)s->model->layout.tensor_count, fault) &&
                put_past(&state, checkpoint, s, fault) &&
                state_put_counts(&state, "ends", ends, (size_t)place.shards, fault) &&
@@ -406,7 +180,7 @@ static bool save_files(const char *folder, const checkpoint_t *checkpoint, stagi
     if (model->parameters.ranks->world.rank == 0)
         good =
             folder_join(file, folder, FOLDER_MODEL, fault) &&
-            weights_write(file, &model->layout, element, fetch_group, s, hashes, fault) &&
+            weights_write(file, &model->layout, element, staging_fetch, s, hashes, fault) &&
             folder_join(file, folder, FOLDER_CONFIG, fault) &&
             config_write(file, &model->shape, element, checkpoint->options->dropout, checkpoint->end, fault);
     lend_weights(model, s->fetched);
@@ -526,14 +300,14 @@ static bool load_state(const char *path, const char *weights, const checkpoint_t
     numbers_t numbers = numbers_of(checkpoint, s->model, place);
     uint64_t *hashes = hashes_new((size_t)s->model->layout.tensor_count);
     *ends = NULL;
-    bool good = state_open(&state, path, fault) && get_numbers(&state, &numbers, fault);
+    bool good = state_open(&state, path, fault) && numbers_get(&state, &numbers, fault);
     if (good && place->step > INT_MAX)
         good = fault_set(fault, "--resume %s: field step is %llu", path, (unsigned long long)place->step);
     if (good && (place->shards < 1 || place->shards > MOST_SHARDS))
         good = fault_set(fault, "--resume %s: field shards is %llu", path, (unsigned long long)place->shards);
     if (good)
         *ends = hashes_new((size_t)place->shards);
-    good = good && weights_read("--resume", weights, &s->model->layout, take_group, s, hashes, fault) &&
+    good = good && weights_read("--resume", weights, &s->model->layout, staging_take, s, hashes, fault) &&
            check_tensors(&state, weights, &s->model->layout, hashes, fault) &&
            get_past(&state, checkpoint, s, fault) &&
            state_get_counts(&state, "ends", *ends, (size_t)place->shards, fault) && state_end(&state, fault);
@@ -564,10 +338,10 @@ static bool load_shard(const char *folder, int number, staging_t *s, const place
         return true;
     if (!folder_shard(path, folder, number, file.count, fault) || !state_open(&file.state, path, fault))
         return false;
-    bool good = get_equal(&file, "step", place->step, fault) &&
-                get_equal(&file, "shard", (uint64_t)number, fault) &&
-                get_equal(&file, "shards", place->shards, fault) && each_array(&file, get_array, fault) &&
-                state_end(&file.state, fault);
+    bool good = numbers_get_equal(&file.state, "step", place->step, fault) &&
+                numbers_get_equal(&file.state, "shard", (uint64_t)number, fault) &&
+                numbers_get_equal(&file.state, "shards", place->shards, fault) &&
+                each_array(&file, get_array, fault) && state_end(&file.state, fault);
     if (good && file.state.chain != end)
         good =
             fault_set(fault, "--resume %s: it is not the one that %s was written with", path, FOLDER_STATE);
@@ -596,7 +370,7 @@ bool checkpoint_init(const char *flag, const char *path, transformer_t *model, f
 {
     staging_t staging;
     staging_open(&staging, model);
-    bool good = weights_read(flag, path, &model->layout, take_group_and_master, &staging, NULL, fault);
+    bool good = weights_read(flag, path, &model->layout, staging_take_with_master, &staging, NULL, fault);
     staging_close(&staging);
     return good;
 }
