@@ -7,6 +7,7 @@
 
 #include "model/base/check.h"
 #include "model/files/element.h"
+#include "model/files/feedback.h"
 #include "model/files/numbers.h"
 #include "model/files/staging.h"
 #include "model/files/state.h"
@@ -130,7 +131,8 @@ static bool save_state(const char *folder, const checkpoint_t *checkpoint, stagi
     uint64_t *ends = hashes_new((size_t)place.shards);
     bool good = true;
     for (int k = 0; good && k < (int)place.shards; k++)
-        good = folder_shard(path, folder, k, (int)place.shards, fault) && state_last(path, &ends[k], fault);
+        good = folder_part(path, folder, FOLDER_SHARD, k, (int)place.shards, fault) &&
+               state_last(path, &ends[k], fault);
     good = good && folder_join(path, folder, FOLDER_STATE, fault) && state_create(&state, path, fault);
     if (good) {
         good = numbers_put(&state, &numbers, fault) &&
@@ -149,7 +151,7 @@ static bool save_shard(const char *folder, staging_t *s, place_t place, fault_t 
     const parameters_t *parameters = &s->model->parameters;
     shard_file_t file = {.staging = s, .number = parameters->ranks->world.rank, .count = (int)place.shards};
     folder_path_t path;
-    if (!folder_shard(path, folder, file.number, file.count, fault) ||
+    if (!folder_part(path, folder, FOLDER_SHARD, file.number, file.count, fault) ||
         !state_create(&file.state, path, fault))
         return false;
     bool good = state_put_count(&file.state, "step", place.step, fault) &&
@@ -186,7 +188,7 @@ static bool save_files(const char *folder, const checkpoint_t *checkpoint, stagi
     lend_weights(model, s->fetched);
     if (model->parameters.ranks->world.rank < (int)place.shards)
         good = good && save_shard(folder, s, place, fault);
-    return good;
+    return good && feedback_save(folder, s, place.step, fault);
 }
 
 /* Whether all ranks have come so far well. */
@@ -336,7 +338,8 @@ static bool load_shard(const char *folder, int number, staging_t *s, const place
     folder_path_t path;
     if (!is_needed(&file))
         return true;
-    if (!folder_shard(path, folder, number, file.count, fault) || !state_open(&file.state, path, fault))
+    if (!folder_part(path, folder, FOLDER_SHARD, number, file.count, fault) ||
+        !state_open(&file.state, path, fault))
         return false;
     bool good = numbers_get_equal(&file.state, "step", place->step, fault) &&
                 numbers_get_equal(&file.state, "shard", (uint64_t)number, fault) &&
@@ -361,6 +364,7 @@ bool checkpoint_load(const checkpoint_t *checkpoint, const char *path, transform
                 load_state(state, weights, checkpoint, &staging, place, &ends, fault);
     for (int k = 0; good && k < (int)place->shards; k++)
         good = load_shard(path, k, &staging, place, ends[k], fault);
+    good = good && feedback_load(path, &staging, place->step, fault);
     staging_close(&staging);
     free(ends);
     return good;

@@ -23,6 +23,8 @@
  *   for each group g             float master.g (bf16 only: the fp32 values), m.g, v.g: as parameters.h has them; of the group the elements
  *                                that parameters_shard() gives rank k of n
  *
+ * With --compress there is another file of each rank (feedback.h).
+ *
  * There is one shard, or with --zero one for each rank, which writes it; rank 0 writes all else. What is read may have been written by any number
  * of ranks, with any --zero.
  *

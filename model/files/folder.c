@@ -130,24 +130,27 @@ bool folder_partial(const char *folder, uint64_t step, folder_path_t partial, fa
     return step_path(partial, folder, step, true, fault);
 }
 
-bool folder_shard(folder_path_t path, const char *checkpoint, int number, int count, fault_t *fault)
+bool folder_part(folder_path_t path, const char *checkpoint, const char *kind, int number, int count,
+                 fault_t *fault)
 {
     char name[64];
-    snprintf(name, sizeof name, "state-%05d-of-%05d.bin", number + 1, count);
+    snprintf(name, sizeof name, "%s-%05d-of-%05d.bin", kind, number + 1, count);
     return folder_join(path, checkpoint, name, fault);
 }
 
-static bool remove_shards(const char *path, fault_t *fault)
+static bool remove_parts(const char *path, fault_t *fault)
 {
     DIR *directory = opendir(path);
     bool good = directory != NULL || errno == ENOENT || errno == ENOTDIR || failed(path, "read", fault);
     for (const struct dirent *entry; good && directory != NULL && (entry = readdir(directory)) != NULL;) {
         folder_path_t file, as_written;
+        char kind[8];
         int number, count;
-        if (sscanf(entry->d_name, "state-%5d-of-%5d.bin", &number, &count) != 2)
+        if (sscanf(entry->d_name, "%7[a-z]-%5d-of-%5d.bin", kind, &number, &count) != 3 ||
+            (strcmp(kind, FOLDER_SHARD) != 0 && strcmp(kind, FOLDER_LOST) != 0))
             continue;
         good = folder_join(file, path, entry->d_name, fault) &&
-               folder_shard(as_written, path, number - 1, count, fault);
+               folder_part(as_written, path, kind, number - 1, count, fault);
         if (good && strcmp(file, as_written) != 0)
             continue;
         if (good && unlink(file) != 0 && errno != ENOENT)
@@ -169,7 +172,7 @@ static bool remove_checkpoint(const char *path, fault_t *fault)
         if (unlink(file) != 0 && errno != ENOENT && errno != ENOTDIR)
             return failed(file, "removed", fault);
     }
-    if (!remove_shards(path, fault))
+    if (!remove_parts(path, fault))
         return false;
     if (rmdir(path) != 0 && errno != ENOENT)
         return failed(path, "removed", fault);

@@ -2,6 +2,7 @@
  *
  *   FOLDER/step-00000100/          a checkpoint: the state after step 100
  *     model.safetensors, config.json, state.bin, state-00001-of-00001.bin    (checkpoint.h)
+ *     lost-00001-of-00002.bin      with --compress, of each rank    (feedback.h)
  *     complete                     marker: written last; without it, the checkpoint does not count
  *   FOLDER/.step-00000100.partial/ one that is being written
  *   FOLDER/.lock                   a training writes here (flock(2)); stays
@@ -22,6 +23,8 @@
 #define FOLDER_MODEL  "model.safetensors"
 #define FOLDER_CONFIG "config.json"
 #define FOLDER_STATE  "state.bin"
+#define FOLDER_SHARD  "state"
+#define FOLDER_LOST   "lost"
 #define FOLDER_MARKER "complete"
 
 typedef char folder_path_t[PATH_MAX];
@@ -49,8 +52,9 @@ bool folder_begin(const char *folder, uint64_t step, folder_path_t partial, faul
 /* Its path. */
 bool folder_partial(const char *folder, uint64_t step, folder_path_t partial, fault_t *fault);
 
-/* Of shard `number`, from 0 on, of `count` in a checkpoint. */
-bool folder_shard(folder_path_t path, const char *checkpoint, int number, int count, fault_t *fault);
+/* The file of this kind, FOLDER_SHARD or FOLDER_LOST, and of number `number`, from 0 on, of `count` in a checkpoint. */
+bool folder_part(folder_path_t path, const char *checkpoint, const char *kind, int number, int count,
+                 fault_t *fault);
 
 /* Makes a partial checkpoint whose files are written and on the disk a complete one. */
 bool folder_commit(const char *folder, uint64_t step, folder_path_t checkpoint, fault_t *fault);

@@ -245,6 +245,22 @@ void compression_sum(compression_t *compression, int number, float *gradient)
         sum_factors(compression, group, gradient);
 }
 
+compression_kept_t compression_kept(const compression_t *compression, int group)
+{
+    const compressed_t *c = &compression->groups[group];
+    return (compression_kept_t){&c->lost, &c->q, c->count, c->q_count};
+}
+
+compress_t compression_how(const compression_t *compression)
+{
+    return compression->how;
+}
+
+int compression_rank(const compression_t *compression)
+{
+    return compression->how == COMPRESS_POWERSGD ? compression->rank : 0;
+}
+
 size_t compression_bytes(const compression_t *compression)
 {
     size_t bytes = 0;

@@ -10,7 +10,7 @@
  * Only without shards (--zero 0). All of it is done on the ranks' stream, while the backward pass goes on. Every rank ends with the same sums, in every run
  * the same: products of the same numbers on GPUs of the same sort. With GPUs of several sorts weights would drift apart.
  *
- * What was lost is each rank's own, as large as its gradients, and not in checkpoints: a run that goes on from one begins without. It is
+ * What was lost is each rank's own, as large as its gradients. It is
  * only read when its group's gradient is there, so under ebb it may be elsewhere for most of a step.
  */
 #ifndef EBB_MODEL_COMPRESSION_H
@@ -35,6 +35,17 @@ void compression_close(compression_t *compression);
 /* A group's gradient, of which this rank has its own, becomes the sum over all ranks, or what the others are told of it. Every rank calls it
  * in the same order; on the ranks' stream, behind what the GPU's has been given. */
 void compression_sum(compression_t *compression, int group, float *gradient);
+
+/* What is kept of a group from step to step: what was lost, and of COMPRESS_POWERSGD the last Q, the same on every rank; empty if no
+ * matrix goes as factors. */
+typedef struct compression_kept {
+    const tensor_t *lost, *q;
+    size_t lost_count, q_count;
+} compression_kept_t;
+compression_kept_t compression_kept(const compression_t *compression, int group);
+compress_t compression_how(const compression_t *compression);
+/* Columns of Q; 0 with COMPRESS_TOP. */
+int compression_rank(const compression_t *compression);
 
 /* Bytes that a rank sends of each step's gradients, of fp32 without compression. */
 size_t compression_bytes(const compression_t *compression);
