@@ -152,7 +152,8 @@ static bool make_room(ebb_pointer_table_t *table, size_t count)
 static void put_in(ebb_pointer_table_t *table, size_t first, const word_t *words, size_t count)
 {
     memmove(&table->word[first + count], &table->word[first], (table->count - first) * sizeof *words);
-    memcpy(&table->word[first], words, count * sizeof *words);
+    if (count)
+        memcpy(&table->word[first], words, count * sizeof *words);
     table->count += count;
 }
 
