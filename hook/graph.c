@@ -122,7 +122,13 @@ static ebb_status_t mention_copy(ebb_t *ebb, ebb_mentions_t *m, const CUDA_MEMCP
 {
     CUdeviceptr address[2];
     ebb_copy_addresses(copy, address);
-    return mention_addresses(ebb, m, address, 2);
+    EBB_TRY(mention_addresses(ebb, m, address, 2));
+    const bool flat = copy->Height <= 1 && copy->Depth <= 1 && copy->srcMemoryType == CU_MEMORYTYPE_HOST &&
+                      copy->dstMemoryType == CU_MEMORYTYPE_DEVICE;
+    return flat ? ebb_table_written_later(ebb, copy->dstDevice + copy->dstXInBytes,
+                                          (CUdeviceptr)(uintptr_t)copy->srcHost + copy->srcXInBytes,
+                                          copy->WidthInBytes)
+                : 0;
 }
 
 static ebb_status_t mention_words(ebb_t *ebb, ebb_mentions_t *m, const CUstreamBatchMemOpParams *op,

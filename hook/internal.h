@@ -268,11 +268,13 @@ enum { EBB_LARGEST_TABLE = 64 << 10 };
 /* `bytes` are about to be copied from host or device memory to `to`. CUDA_ERROR_OUT_OF_MEMORY: what has to be pinned does
  * not fit beside what else must stay. What cannot be read is no host memory, and passed over. */
 ebb_status_t ebb_table_written(ebb_t *ebb, CUdeviceptr to, CUdeviceptr from, size_t bytes);
+/* The same of a copy that a graph will make: what stands there may be followed until then. */
+ebb_status_t ebb_table_written_later(ebb_t *ebb, CUdeviceptr to, CUdeviceptr from, size_t bytes);
 /* The addresses of the buffers that are reached from the operation's accesses by tables, each once, in an order that follows from the accesses'
  * and the tables'. Returns their number. Good until the next call about tables. */
 uint32_t ebb_tables_follow(ebb_t *ebb, const ebb_operation_t *op, const CUdeviceptr **found);
-/* Something that ebb does not see may reach the buffer at any time: ebb_buffer_pin, also of what it leads to, now and as long as the
- * buffer is pinned. */
+/* Something that ebb does not see may reach the buffer at any time: ebb_buffer_pin, also of what it leads to. That stays pinned until other words
+ * stand there. What comes while the buffer is pinned is pinned too. */
 ebb_status_t ebb_table_pin(ebb_buffer_t *buffer);
 /* The memory is freed or set. */
 void ebb_table_gone(ebb_t *ebb, CUdeviceptr base, size_t bytes);

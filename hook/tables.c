@@ -31,9 +31,10 @@ static size_t first_from(const ebb_pointer_table_t *table, CUdeviceptr address)
     return low;
 }
 
-static size_t first_behind(const ebb_pointer_table_t *table, const ebb_buffer_t *b)
+/* Of the first behind so many bytes, which may be more than there are addresses. */
+static size_t first_behind(const ebb_pointer_table_t *table, CUdeviceptr base, size_t bytes)
 {
-    return first_from(table, b->address + b->bytes);
+    return base + bytes < base ? table->count : first_from(table, base + bytes);
 }
 
 /* ---- what operands lead to ---- */
@@ -41,7 +42,8 @@ static size_t first_behind(const ebb_pointer_table_t *table, const ebb_buffer_t 
 static void follow(ebb_t *ebb, const ebb_buffer_t *b)
 {
     ebb_pointer_table_t *table = &ebb->hook->pointers;
-    for (size_t i = first_from(table, b->address), end = first_behind(table, b); i < end; i++) {
+    for (size_t i = first_from(table, b->address), end = first_behind(table, b->address, b->bytes); i < end;
+         i++) {
         ebb_buffer_t *to = ebb_pinned_get(ebb, table->word[i].to);
         if (to && to->followed != table->search)
             table->found[table->found_count++] = to->address;
@@ -99,7 +101,8 @@ static ebb_status_t hold_what_leads_on(ebb_t *ebb)
     ebb_pointer_table_t *table = &ebb->hook->pointers;
     while (table->found_count) {
         const ebb_buffer_t *b = ebb_buffer_at(ebb, table->found[--table->found_count]);
-        for (size_t i = first_from(table, b->address), end = first_behind(table, b); i < end; i++)
+        for (size_t i = first_from(table, b->address), end = first_behind(table, b->address, b->bytes);
+             i < end; i++)
             EBB_TRY(hold(ebb, &table->word[i]));
     }
     return 0;
@@ -170,7 +173,7 @@ void ebb_table_gone(ebb_t *ebb, CUdeviceptr base, size_t bytes)
     ebb_pointer_table_t *table = &ebb->hook->pointers;
     if (!table->count)
         return;
-    const size_t first = first_from(table, base), end = first_from(table, base + bytes);
+    const size_t first = first_from(table, base), end = first_behind(table, base, bytes);
     for (size_t i = first; i < end; i++)
         let_go(ebb, &table->word[i]);
     take_out(table, first, end - first);
@@ -220,32 +223,32 @@ static bool leads(ebb_t *ebb, CUdeviceptr word)
 }
 
 /* The pointers among the words, which stand at multiples of eight, and the tensor maps. */
-static void note_read(ebb_t *ebb, words_t *words, CUdeviceptr to, const void *from, size_t bytes)
+static bool note_read(ebb_t *ebb, words_t *words, CUdeviceptr to, const void *from, size_t bytes)
 {
     CUdeviceptr *read = ebb->hook->pointers.read;
     const size_t looked_at = bytes < EBB_LARGEST_TABLE ? bytes : EBB_LARGEST_TABLE,
                  skipped = (size_t)(-to & 7),
                  count = looked_at > skipped ? (looked_at - skipped) / sizeof *read : 0;
     if (!count || !read_host(ebb, read, (const char *)from + skipped, count * sizeof *read))
-        return;
+        return !count;
     for (size_t i = 0; i < count && (bytes <= EBB_LARGEST_TABLE || leads(ebb, read[i])); i++) {
         const CUdeviceptr at = to + skipped + i * sizeof *read;
         note(ebb, words, at, read[i]);
         if (at % EBB_TENSOR_MAP_ALIGN == 0 && (count - i) * sizeof *read >= EBB_TENSOR_MAP_BYTES)
             note(ebb, words, at, ebb_tensor_map_address(ebb, &read[i]));
     }
+    return true;
 }
 
-/* Those that are known of where it comes from; else what the host can read there. */
+/* What the host can read there; else those that are known of where it comes from. */
 static void note_copied(ebb_t *ebb, words_t *words, CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
     const ebb_pointer_table_t *table = &ebb->hook->pointers;
-    const size_t first = first_from(table, from), end = first_from(table, from + bytes);
-    for (size_t i = first; i < end; i++)
+    if (!ebb_arena_contains(ebb, from) && note_read(ebb, words, to, (const void *)(uintptr_t)from, bytes))
+        return;
+    for (size_t i = first_from(table, from), end = first_behind(table, from, bytes); i < end; i++)
         if (ebb_pinned_get(ebb, table->word[i].to))
             note(ebb, words, table->word[i].at - from + to, table->word[i].to.address);
-    if (first == end && !ebb_arena_contains(ebb, from))
-        note_read(ebb, words, to, (const void *)(uintptr_t)from, bytes);
 }
 
 static bool may_be_followed(ebb_t *ebb, CUdeviceptr at)
@@ -255,11 +258,11 @@ static bool may_be_followed(ebb_t *ebb, CUdeviceptr at)
 }
 
 /* In place of what is there, which is held until the new words hold what they lead to: a table that is copied once more, as it was, is no
- * news. If they cannot, all is as it was. */
+ * news. If they cannot, the same words stand there as before. */
 static ebb_status_t replace(ebb_t *ebb, CUdeviceptr to, size_t bytes, const words_t *words)
 {
     ebb_pointer_table_t *table = &ebb->hook->pointers;
-    const size_t first = first_from(table, to), count = first_from(table, to + bytes) - first;
+    const size_t first = first_from(table, to), count = first_behind(table, to, bytes) - first;
     word_t *before = count ? malloc(count * sizeof *before) : NULL;
     if ((count && !before) || !make_room(table, table->count + words->count)) {
         free(before);
@@ -288,15 +291,45 @@ static ebb_status_t replace(ebb_t *ebb, CUdeviceptr to, size_t bytes, const word
     return status;
 }
 
-ebb_status_t ebb_table_written(ebb_t *ebb, CUdeviceptr to, CUdeviceptr from, size_t bytes)
+/* What is there stays, until a graph is launched; nobody knows for how long after that. */
+static void keep_before(ebb_t *ebb, words_t *words, CUdeviceptr to, size_t bytes)
+{
+    const ebb_pointer_table_t *table = &ebb->hook->pointers;
+    for (size_t i = first_from(table, to), end = first_behind(table, to, bytes); i < end; i++)
+        if (ebb_pinned_get(ebb, table->word[i].to))
+            note(ebb, words, table->word[i].at, table->word[i].to.address);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const word_t *x = a, *y = b;
+    return x->at < y->at ? -1 : x->at > y->at;
+}
+
+static ebb_status_t written(ebb_t *ebb, CUdeviceptr to, CUdeviceptr from, size_t bytes, bool later)
 {
     words_t words = {0};
     note_copied(ebb, &words, to, from, bytes);
     if (words.count && !may_be_followed(ebb, to))
         words.count = 0;
+    if (later) {
+        keep_before(ebb, &words, to, bytes);
+        if (words.count)
+            qsort(words.word, words.count, sizeof *words.word, by_place);
+    }
     const ebb_status_t status = words.failed                               ? no_memory()
                                 : words.count || ebb->hook->pointers.count ? replace(ebb, to, bytes, &words)
                                                                            : 0;
     free(words.word);
     return status;
+}
+
+ebb_status_t ebb_table_written(ebb_t *ebb, CUdeviceptr to, CUdeviceptr from, size_t bytes)
+{
+    return written(ebb, to, from, bytes, false);
+}
+
+ebb_status_t ebb_table_written_later(ebb_t *ebb, CUdeviceptr to, CUdeviceptr from, size_t bytes)
+{
+    return written(ebb, to, from, bytes, true);
 }

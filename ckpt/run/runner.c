@@ -72,7 +72,7 @@ static ebb_step_operation_t seen(ebb_device_t *dev, const ebb_operation_t *op)
     const void *what = op->kind == EBB_OTHER ? (const void *)op->name : (const void *)op->function;
     uint64_t h = ebb_mix(op->kind + 1, (uint64_t)(uintptr_t)what);
     /* How many words of a kernel's arguments lead into buffers may be chance (tracker.h), and so what tables these lead to. */
-    h = ebb_mix(ebb_mix(h, op->named_at ? op->named_at : op->param_bytes),
+    h = ebb_mix(ebb_mix(h, op->named_at ? op->named_at : (op->param_bytes + 7) / 8 * 8),
                 op->kind == EBB_KERNEL ? 0 : op->access_count);
     ebb_step_operation_t out = {.stream = (uint64_t)(uintptr_t)op->stream,
                                 .thread = (uint64_t)(uintptr_t)pthread_self(),

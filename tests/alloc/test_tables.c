@@ -261,38 +261,29 @@ static void tables_that_are_copied_out_hold_nothing(void **state)
     OK(cuStreamDestroy(stream));
 }
 
-/* A copy within it brings the table that its kernel follows. */
-static void what_a_graph_leads_to_is_held(void **state)
+static const CUDA_KERNEL_NODE_PARAMS chase_node = {
+    .gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 32, .blockDimY = 1, .blockDimZ = 1};
+
+/* A graph that copies a table, from the device or from the host, and follows the copy. */
+static void copy_and_follow(CUdeviceptr from, const void *host, CUdeviceptr to, int first)
 {
-    (void)state;
-    CUdeviceptr pointers[COUNT], from, to;
     CUcontext context;
     CUgraph graph;
     CUgraphExec exec;
     CUgraphNode copied, node;
     int n = COUNT;
     float seen[COUNT];
-    OK(cuMemAlloc(&from, 4096));
-    OK(cuMemAlloc(&to, 4096));
-    fill(80);
-    for (int i = 0; i < COUNT; i++)
-        pointers[i] = target[i];
-    OK(cuMemcpyHtoD(from, pointers, sizeof pointers));
-    const CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+    const CUDA_MEMCPY3D copy = {.srcMemoryType = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE,
                                 .srcDevice = from,
+                                .srcHost = host,
                                 .dstMemoryType = CU_MEMORYTYPE_DEVICE,
                                 .dstDevice = to,
-                                .WidthInBytes = sizeof pointers,
+                                .WidthInBytes = COUNT * sizeof(CUdeviceptr),
                                 .Height = 1,
                                 .Depth = 1};
-    const CUDA_KERNEL_NODE_PARAMS launch = {.func = chase,
-                                            .gridDimX = 1,
-                                            .gridDimY = 1,
-                                            .gridDimZ = 1,
-                                            .blockDimX = 32,
-                                            .blockDimY = 1,
-                                            .blockDimZ = 1,
-                                            .kernelParams = (void *[]){&out, &to, &n}};
+    CUDA_KERNEL_NODE_PARAMS launch = chase_node;
+    launch.func = chase;
+    launch.kernelParams = (void *[]){&out, &to, &n};
     OK(cuCtxGetCurrent(&context));
     OK(cuGraphCreate(&graph, 0));
     OK(cuGraphAddMemcpyNode(&copied, graph, NULL, 0, &copy, context));
@@ -303,13 +294,54 @@ static void what_a_graph_leads_to_is_held(void **state)
         OK(cuGraphLaunch(exec, NULL));
         OK(cuMemcpyDtoH(seen, out, sizeof seen));
         for (int k = 0; k < COUNT; k++)
-            assert_int_equal((int)seen[k], 80 + k);
+            assert_int_equal((int)seen[k], first + k);
     }
     OK(cuGraphExecDestroy(exec));
     OK(cuGraphDestroy(graph));
-    OK(cuMemFree(from));
+}
+
+static void what_a_graph_leads_to_is_held(void **state)
+{
+    (void)state;
+    CUdeviceptr pointers[COUNT], from, to;
+    for (int i = 0; i < COUNT; i++)
+        pointers[i] = target[i];
+    for (int of_host = 0; of_host < 2; of_host++) {
+        OK(cuMemAlloc(&from, 4096));
+        OK(cuMemAlloc(&to, 4096));
+        fill(80 + 10 * of_host);
+        OK(cuMemcpyHtoD(from, pointers, sizeof pointers));
+        copy_and_follow(from, of_host ? pointers : NULL, to, 80 + 10 * of_host);
+        OK(cuMemFree(from));
+        OK(cuMemFree(to));
+        OK(touch_five());
+    }
+}
+
+/* What has stood there until then is followed still. */
+static void copies_that_are_captured_have_not_been_made(void **state)
+{
+    (void)state;
+    CUdeviceptr *pointers, to;
+    CUgraph graph;
+    CUstream stream;
+    OK(cuMemAllocHost((void **)&pointers, 4096));
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(cuMemAlloc(&to, 4096));
+    fill(20);
+    for (int i = 0; i < COUNT; i++)
+        pointers[i] = target[i];
+    OK(cuMemcpyHtoD(to, pointers, COUNT * sizeof *pointers));
+    for (int i = 0; i < COUNT; i++)
+        pointers[i] = out;
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    OK(cuMemcpyHtoDAsync(to, pointers, COUNT * sizeof *pointers, stream));
+    OK(cuStreamEndCapture(stream, &graph));
+    follow(to, 20);
+    OK(cuGraphDestroy(graph));
     OK(cuMemFree(to));
-    OK(touch_five());
+    OK(cuMemFreeHost(pointers));
+    OK(cuStreamDestroy(stream));
 }
 
 int main(void)
@@ -323,6 +355,7 @@ int main(void)
         cmocka_unit_test(what_a_variable_leads_to_is_held),
         cmocka_unit_test(tables_that_are_copied_out_hold_nothing),
         cmocka_unit_test(what_a_graph_leads_to_is_held),
+        cmocka_unit_test(copies_that_are_captured_have_not_been_made),
     };
     setenv("EBB_BUDGET", "24MiB", 1);
     setenv("SOFTGPU_MEMORY", "1GiB", 1);

@@ -78,6 +78,7 @@ static const program_t programs[] = {
 
     {.name = "streams", .group = "order", .stepless = true, .operation = {{"sums", "proven"}}},
     {.name = "branches", .group = "order", .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
+    {.name = "halves", .group = "order", .operation = {{"through_table", "table"}, {"accumulate", "proven"}}},
     {.name = "words", .group = "order", .unlearned = true},
     {.name = "threads", .group = "order", .stepless = true, .operation = {{"forward", "proven"}}},
     {.name = "early_start", .group = "order", .operation = {{"forward", "proven|attributes"}, {"input_gradient", "proven"}}}, /* ebb takes the attribute off */
@@ -263,7 +264,9 @@ static bool is_unseen(const program_t *p, const char *kernel, unsigned param)
 /* An operation's line: what is declared to be written may be written. */
 static void check_writers(const program_t *p, const char *kernel, const char *line)
 {
-    const uint64_t writers = declared_writers(kernel);
+    /* Behind the arguments stand the table's pointers, of which it writes through the second. */
+    const uint64_t behind = strcmp(kernel, "through_table") ? 0 : 1 << 3,
+                   writers = declared_writers(kernel) | behind;
     unsigned param, mode;
     const char *at = value_of(line, "access") + 1;
     for (; (at = strchr(at, '[')); at++)

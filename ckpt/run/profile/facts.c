@@ -15,7 +15,8 @@ bool ebb_profile_may_write(ebb_device_t *dev, const ebb_profile_t *l, uint32_t o
 {
     const ebb_trace_access_t *a = &l->recorded.trace->access[access];
     return l->recorded.trace->operation[operation].kind == EBB_TRACE_KERNEL
-               ? ebb_know_word(dev, l->recorded.function[operation], a->param_offset) != EBB_WORD_READS
+               ? ebb_know_word(dev, l->recorded.function[operation],
+                               ebb_word_of(&l->recorded, operation, a)) != EBB_WORD_READS
                : a->mode != EBB_READS;
 }
 

@@ -149,6 +149,22 @@ typedef struct piece {
     bool is_ready;   /* hashed together with it */
 } piece_t;
 
+/* Whether it is a table that leads an operation to it. */
+static inline bool ebb_is_by_table(const ebb_recording_t *recording, uint32_t operation,
+                                   const ebb_trace_access_t *access)
+{
+    const uint32_t at = recording->tables_at ? recording->tables_at[operation] : 0;
+    return at && access->param_offset >= at;
+}
+
+/* What ebb_know_word knows it by: its own word, or one for all that the kernel reaches by tables. */
+static inline uint32_t ebb_word_of(const ebb_recording_t *recording, uint32_t operation,
+                                   const ebb_trace_access_t *access)
+{
+    return ebb_is_by_table(recording, operation, access) ? recording->tables_at[operation]
+                                                         : access->param_offset;
+}
+
 /* Memory that an operation reaches beside its arguments (ebb_operation_t.named_at). */
 typedef struct ebb_named {
     CUdeviceptr address;

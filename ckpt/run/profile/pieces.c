@@ -8,7 +8,8 @@
 
 /* ---- the shape of a recorded step ---- */
 
-/* Of each buffer, the offsets at which pointers into it were seen: an operation is watched up to the next one. */
+/* Of each buffer, the offsets at which pointers into it were seen: an operation is watched up to the next one. By a table it reaches all of it:
+ * which of its pointers go where is not recorded. */
 typedef struct pointer {
     uint32_t buffer;
     uint64_t offset;
@@ -61,7 +62,7 @@ static void reach_of_first(ebb_profile_t *l, uint32_t buffer)
             if (t->access[n].buffer == buffer && l->reach[n].first > l->reach[k].first &&
                 l->reach[n].first < until)
                 until = l->reach[n].first;
-        if (t->access[k].buffer == buffer)
+        if (t->access[k].buffer == buffer && !ebb_is_by_table(&l->recorded, i, &t->access[k]))
             l->reach[k].count = until - l->reach[k].first;
     }
 }
@@ -69,7 +70,7 @@ static void reach_of_first(ebb_profile_t *l, uint32_t buffer)
 bool ebb_pieces_measure(ebb_profile_t *l)
 {
     const ebb_trace_t *t = l->recorded.trace;
-    uint32_t *stream = calloc((size_t)t->buffer_count + 1, sizeof *stream);
+    uint32_t *stream = calloc((size_t)t->buffer_count + 1, sizeof *stream), pointers = 0;
     pointer_t *p = calloc((size_t)t->access_count + 1, sizeof *p);
     l->fact = calloc((size_t)t->operation_count + 1, sizeof *l->fact);
     l->reach = calloc((size_t)t->access_count + 1, sizeof *l->reach);
@@ -79,7 +80,10 @@ bool ebb_pieces_measure(ebb_profile_t *l)
         const ebb_trace_operation_t *o = &t->operation[i];
         for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
             const ebb_trace_access_t *a = &t->access[k];
-            p[k] = (pointer_t){a->buffer, a->offset_bytes, k};
+            if (ebb_is_by_table(&l->recorded, i, a))
+                l->reach[k].count = ebb_tile_count(t->buffer[a->buffer].bytes);
+            else
+                p[pointers++] = (pointer_t){a->buffer, a->offset_bytes, k};
             if (!stream[a->buffer])
                 l->buffer[a->buffer].first_use = k;
             l->buffer[a->buffer].crossed |= stream[a->buffer] && stream[a->buffer] != o->stream + 1;
@@ -87,7 +91,7 @@ bool ebb_pieces_measure(ebb_profile_t *l)
         }
     }
     if (good)
-        measure_extents(l, p, t->access_count);
+        measure_extents(l, p, pointers);
     for (uint32_t i = 0; good && i < t->buffer_count; i++)
         if (l->buffer[i].arena && t->buffer[i].born != EBB_NONE)
             reach_of_first(l, i);
@@ -109,8 +113,8 @@ static bool has_unknown(ebb_device_t *dev, const ebb_profile_t *l, uint32_t i)
 {
     const ebb_trace_operation_t *o = &l->recorded.trace->operation[i];
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
-        if (ebb_know_word(dev, l->recorded.function[i], l->recorded.trace->access[k].param_offset) ==
-            EBB_WORD_UNKNOWN)
+        if (ebb_know_word(dev, l->recorded.function[i],
+                          ebb_word_of(&l->recorded, i, &l->recorded.trace->access[k])) == EBB_WORD_UNKNOWN)
             return true;
     return false;
 }
@@ -171,7 +175,7 @@ static bool is_asked(ebb_device_t *dev, uint32_t i, uint32_t access)
     const ebb_trace_access_t *a = &trace(writes)->access[access];
     if (writes->all)
         return true;
-    const ebb_word_t word = ebb_know_word(dev, l->recorded.function[i], a->param_offset);
+    const ebb_word_t word = ebb_know_word(dev, l->recorded.function[i], ebb_word_of(&l->recorded, i, a));
     return (writes->operation[i].chosen && word == EBB_WORD_UNKNOWN) ||
            (l->buffer[a->buffer].wide &&
             (word == EBB_WORD_WRITES ||
@@ -218,8 +222,9 @@ static void widen_extents(ebb_device_t *dev)
     for (uint32_t i = 0; i < trace(writes)->operation_count; i++)
         for (uint32_t n = 0; n < trace(writes)->operation[i].access_count; n++) {
             uint32_t k = trace(writes)->operation[i].first_access + n, b = trace(writes)->access[k].buffer;
-            if (l->buffer[b].wide && ebb_know_word(dev, l->recorded.function[i],
-                                                   trace(writes)->access[k].param_offset) == EBB_WORD_WRITES)
+            if (l->buffer[b].wide &&
+                ebb_know_word(dev, l->recorded.function[i],
+                              ebb_word_of(&l->recorded, i, &trace(writes)->access[k])) == EBB_WORD_WRITES)
                 l->reach[k].count = ebb_tile_count(trace(writes)->buffer[b].bytes) - l->reach[k].first;
         }
 }

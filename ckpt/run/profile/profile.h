@@ -28,6 +28,7 @@ enum { EBB_RECORD_STREAMS = 64 };
 typedef struct ebb_recording {
     ebb_trace_t *trace;
     CUfunction *function; /* [operations] ebb_record_function */
+    uint32_t *tables_at;  /* [operations] from this word of its block on, what tables lead to; 0: nothing */
     uint64_t *attributes; /* [operations] of the launch, as ebb_operation_t has them; NULL: none has any */
     uint64_t *generation; /* [buffers] of the buffer that was recorded */
     CUdeviceptr *address; /* [buffers] */

@@ -38,7 +38,7 @@ struct ebb_record {
     bool listens;        /* to what orders streams */
     bool broken;         /* no memory: there will be no trace */
     ebb_table_t numbers; /* number_t */
-    size_t function_room, attribute_room, generation_room, address_room;
+    size_t function_room, attribute_room, tables_room, generation_room, address_room;
     pid_t thread[THREADS];
     uint32_t thread_count;
     event_t *event;                           /* handles, in order of appearance */
@@ -240,7 +240,8 @@ static bool record_operation(ebb_device_t *dev, const ebb_operation_t *op)
     ebb_trace_operation_t *o =
         stream < STREAMS &&
                 reserve((void **)&r->function, &record->function_room, index, sizeof *r->function) &&
-                reserve((void **)&r->attributes, &record->attribute_room, index, sizeof *r->attributes)
+                reserve((void **)&r->attributes, &record->attribute_room, index, sizeof *r->attributes) &&
+                reserve((void **)&r->tables_at, &record->tables_room, index, sizeof *r->tables_at)
             ? ebb_trace_add_operation(r->trace)
             : NULL;
     if (!o || op->opaque)
@@ -249,6 +250,7 @@ static bool record_operation(ebb_device_t *dev, const ebb_operation_t *op)
         r->stream = op->stream;
     r->function[index] = ebb_record_function(op);
     r->attributes[index] = op->attributes;
+    r->tables_at[index] = op->told == EBB_TOLD ? 0 : op->named_at;
     o->kind = (ebb_trace_kind_t)op->kind;
     o->stream = stream;
     o->thread = number_of_thread(record);
@@ -332,6 +334,7 @@ void ebb_recording_delete(ebb_recording_t *r)
     ebb_trace_delete(r->trace);
     free(r->function);
     free(r->attributes);
+    free(r->tables_at);
     free(r->generation);
     free(r->address);
     free(r->left);

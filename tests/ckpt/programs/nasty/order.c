@@ -74,6 +74,39 @@ static void branches_forward(worker_t *w, unsigned i)
     }
 }
 
+/* ---- halves: only a table says that one stream writes the upper half of a buffer, of which another one reads it by an argument ---- */
+
+enum {
+    UPPER = 20 * (65536 / 4)
+}; /* floats; no tile of those in which writes are looked for is in both halves */
+_Static_assert((int)UPPER >= (int)NASTY_FLOATS, "the halves overlap");
+
+static void halves_set_up(worker_t *w)
+{
+    unsigned n = NASTY_FLOATS, seed = 7;
+    open_other(w);
+    w->a = nasty_keep(w, (UPPER + NASTY_FLOATS) * sizeof(float));
+    w->b = nasty_keep(w, NASTY_FLOATS * sizeof(float));
+    w->c = nasty_keep(w, NASTY_FLOATS * sizeof(float));
+    LAUNCH(w, fill, blocks_of(n), &w->c, &seed, &n);
+    w->host_table = nasty_pinned(2 * sizeof(float *));
+    w->table = nasty_alloc_at_once(2 * sizeof(float *)); /* not hashed: addresses */
+}
+
+static void halves_forward(worker_t *w, unsigned i)
+{
+    float *upper = w->a + UPPER, by = 0.02f;
+    if (i != 1)
+        return;
+    w->host_table[0] = w->c;
+    w->host_table[1] = upper;
+    CHECK(cudaMemcpyAsync(w->table, w->host_table, 2 * sizeof(float *), cudaMemcpyHostToDevice, w->stream));
+    LAUNCH(w, through_table, blocks_of(w->n), &w->table, &by, &w->n);
+    join(w, w->other, w->stream, 0);
+    LAUNCH_ON(w->other, accumulate, blocks_of(w->n), &w->b, &upper, &by, &w->n);
+    join(w, w->stream, w->other, 1);
+}
+
 /* ---- words: a stream waits for a word in device memory, which is written after the wait was issued ---- */
 
 static void words_set_up(worker_t *w)
@@ -184,6 +217,7 @@ static void extra_forward(worker_t *w, unsigned i)
 const trait_t nasty_order[] = {
     {.name = "streams", .set_up = streams_set_up, .forward = streams_forward, .middle = streams_middle},
     {.name = "branches", .set_up = streams_set_up, .forward = branches_forward},
+    {.name = "halves", .set_up = halves_set_up, .forward = halves_forward},
     {.name = "words", .set_up = words_set_up, .forward = words_forward, .middle = streams_middle},
     {.name = "threads", .workers = 3},
     {.name = "early_start", .layer = early_start_layer},
