@@ -364,9 +364,17 @@ bool checkpoint_load(const checkpoint_t *checkpoint, const char *path, transform
                 load_state(state, weights, checkpoint, &staging, place, &ends, fault);
     for (int k = 0; good && k < (int)place->shards; k++)
         good = load_shard(path, k, &staging, place, ends[k], fault);
-    good = good && feedback_load(path, &staging, place->step, fault);
     staging_close(&staging);
     free(ends);
+    return good;
+}
+
+bool checkpoint_load_lost(const char *path, transformer_t *model, const place_t *place, fault_t *fault)
+{
+    staging_t staging;
+    staging_open(&staging, model);
+    const bool good = feedback_load(path, &staging, place->step, fault);
+    staging_close(&staging);
     return good;
 }
 

@@ -68,6 +68,9 @@ bool checkpoint_find(const options_t *options, bool *found, folder_path_t path, 
 bool checkpoint_load(const checkpoint_t *checkpoint, const char *path, transformer_t *model, place_t *place,
                      fault_t *fault);
 
+/* What --compress has lost (feedback.h), once all ranks are known to go on from this place. Waits for all of them. */
+bool checkpoint_load_lost(const char *path, transformer_t *model, const place_t *place, fault_t *fault);
+
 /* Fills the model's parameters from safetensors (weights.h); moments stay zero. `flag` begins messages. Waits. */
 bool checkpoint_init(const char *flag, const char *path, transformer_t *model, fault_t *fault);
 

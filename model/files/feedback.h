@@ -5,7 +5,8 @@
  *   how                 uint64 compress (compress_t), columns: of Q, or 0
  *   for each group g    float lost.g; with PowerSGD, where a matrix goes as factors, q.g
  *
- * As many ranks that compress in the same way go on with the same bits. Otherwise a training begins without what was lost, and says so.
+ * As many ranks that compress in the same way go on with the same bits. Others begin without what was lost, and say so; a training that does
+ * not compress has no use for it.
  */
 #ifndef EBB_MODEL_FILES_FEEDBACK_H
 #define EBB_MODEL_FILES_FEEDBACK_H

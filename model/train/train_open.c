@@ -170,6 +170,10 @@ void open_device(trainer_t *t)
     t->most_tokens_per_s = peak_rate(t->gpu.name, t->model.dtype) / t->flops_per_token;
     load_model(t);
     must_begin_together(t);
+    if (t->resumed) {
+        fault_t fault;
+        must(checkpoint_load_lost(t->resumed_from, &t->model, &t->place, &fault), &fault);
+    }
 }
 
 void close_model(trainer_t *t)
