@@ -313,8 +313,7 @@ static CUresult issue_other(const ebb_other_t *o, bool copies, CUresult (*issue)
             ebb_access_add_span(dev->ebb, &op, o->address[i], o->span ? o->span[i] : 0, (uint32_t)i) && known;
     CUresult result = known || !o->bytes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; copies && i < o->count && !result; i += 2)
-        result = (CUresult)(ebb_captures_under_way(dev->ebb) ? ebb_table_written_later : ebb_table_written)(
-            dev->ebb, o->address[i], o->address[i + 1], o->span[i]);
+        result = (CUresult)ebb_table_written(dev->ebb, o->address[i], o->address[i + 1], o->span[i]);
     if (!result)
         result = ebb_issue(&op, issue, context);
     ebb_unlock();

@@ -97,8 +97,7 @@ static CUresult copy(const copy_t *c)
     known = ebb_access_add_span(dev->ebb, &op, c->src, c->bytes, 1) && known;
     CUresult result = known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (known && c->direction != D2H && c->bytes >= sizeof(CUdeviceptr) && ebb_is_device(dev))
-        result = (CUresult)(ebb_captures_under_way(dev->ebb) ? ebb_table_written_later : ebb_table_written)(
-            dev->ebb, c->dst, c->src, c->bytes);
+        result = (CUresult)ebb_table_written(dev->ebb, c->dst, c->src, c->bytes);
     if (!result)
         result = is_between(dev->ebb, c, &between) ? ebb_issue(&op, issue_between, &between)
                                                    : ebb_issue(&op, issue_copy, c);

@@ -268,7 +268,7 @@ enum { EBB_LARGEST_TABLE = 64 << 10 };
 /* `bytes` are about to be copied from host or device memory to `to`. CUDA_ERROR_OUT_OF_MEMORY: what has to be pinned does
  * not fit beside what else must stay. What cannot be read is no host memory, and passed over. */
 ebb_status_t ebb_table_written(ebb_t *ebb, CUdeviceptr to, CUdeviceptr from, size_t bytes);
-/* The same of a copy that a graph will make: what stands there may be followed until then. */
+/* The same of a copy that a graph will make: what stands there may be followed until then. So is every copy taken while streams are captured. */
 ebb_status_t ebb_table_written_later(ebb_t *ebb, CUdeviceptr to, CUdeviceptr from, size_t bytes);
 /* The addresses of the buffers that are reached from the operation's accesses by tables, each once, in an order that follows from the accesses'
  * and the tables'. Returns their number. Good until the next call about tables. */

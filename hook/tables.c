@@ -326,7 +326,7 @@ static ebb_status_t written(ebb_t *ebb, CUdeviceptr to, CUdeviceptr from, size_t
 
 ebb_status_t ebb_table_written(ebb_t *ebb, CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
-    return written(ebb, to, from, bytes, false);
+    return written(ebb, to, from, bytes, ebb_captures_under_way(ebb));
 }
 
 ebb_status_t ebb_table_written_later(ebb_t *ebb, CUdeviceptr to, CUdeviceptr from, size_t bytes)
