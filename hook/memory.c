@@ -228,10 +228,10 @@ static void release(ebb_buffer_t *b, ebb_stream_t *stream)
 static void uncount(CUdeviceptr address)
 {
     const ebb_device_t *dev = address ? ebb_enter_any() : NULL;
-    const ebb_foreign_t *f = dev ? ebb_foreign_at(dev->ebb, address) : NULL;
-    if (f && f->base == address)
-        ebb_table_gone(dev->ebb, f->base, f->bytes);
     if (dev) {
+        const ebb_foreign_t *f = ebb_foreign_at(dev->ebb, address);
+        if (f && f->base == address)
+            ebb_table_gone(dev->ebb, f->base, f->bytes);
         ebb_foreign_remove(dev->ebb, address);
         ebb_unlock();
     }

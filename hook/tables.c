@@ -31,10 +31,16 @@ static size_t first_from(const ebb_pointer_table_t *table, CUdeviceptr address)
     return low;
 }
 
-/* Of the first behind so many bytes, which may be more than there are addresses. */
-static size_t first_behind(const ebb_pointer_table_t *table, CUdeviceptr base, size_t bytes)
+/* Numbers of words: [first, end). */
+typedef struct range {
+    size_t first, end;
+} range_t;
+
+/* Those in so many bytes, which may be more than there are addresses. */
+static range_t words_in(const ebb_pointer_table_t *table, CUdeviceptr base, size_t bytes)
 {
-    return base + bytes < base ? table->count : first_from(table, base + bytes);
+    return (range_t){first_from(table, base),
+                     base + bytes < base ? table->count : first_from(table, base + bytes)};
 }
 
 /* ---- what operands lead to ---- */
@@ -42,8 +48,8 @@ static size_t first_behind(const ebb_pointer_table_t *table, CUdeviceptr base, s
 static void follow(ebb_t *ebb, const ebb_buffer_t *b)
 {
     ebb_pointer_table_t *table = &ebb->hook->pointers;
-    for (size_t i = first_from(table, b->address), end = first_behind(table, b->address, b->bytes); i < end;
-         i++) {
+    const range_t r = words_in(table, b->address, b->bytes);
+    for (size_t i = r.first; i < r.end; i++) {
         ebb_buffer_t *to = ebb_pinned_get(ebb, table->word[i].to);
         if (to && to->followed != table->search)
             table->found[table->found_count++] = to->address;
@@ -101,8 +107,8 @@ static ebb_status_t hold_what_leads_on(ebb_t *ebb)
     ebb_pointer_table_t *table = &ebb->hook->pointers;
     while (table->found_count) {
         const ebb_buffer_t *b = ebb_buffer_at(ebb, table->found[--table->found_count]);
-        for (size_t i = first_from(table, b->address), end = first_behind(table, b->address, b->bytes);
-             i < end; i++)
+        const range_t r = words_in(table, b->address, b->bytes);
+        for (size_t i = r.first; i < r.end; i++)
             EBB_TRY(hold(ebb, &table->word[i]));
     }
     return 0;
@@ -173,10 +179,10 @@ void ebb_table_gone(ebb_t *ebb, CUdeviceptr base, size_t bytes)
     ebb_pointer_table_t *table = &ebb->hook->pointers;
     if (!table->count)
         return;
-    const size_t first = first_from(table, base), end = first_behind(table, base, bytes);
-    for (size_t i = first; i < end; i++)
+    const range_t r = words_in(table, base, bytes);
+    for (size_t i = r.first; i < r.end; i++)
         let_go(ebb, &table->word[i]);
-    take_out(table, first, end - first);
+    take_out(table, r.first, r.end - r.first);
 }
 
 /* ---- what a copy brings ---- */
@@ -246,7 +252,8 @@ static void note_copied(ebb_t *ebb, words_t *words, CUdeviceptr to, CUdeviceptr 
     const ebb_pointer_table_t *table = &ebb->hook->pointers;
     if (!ebb_arena_contains(ebb, from) && note_read(ebb, words, to, (const void *)(uintptr_t)from, bytes))
         return;
-    for (size_t i = first_from(table, from), end = first_behind(table, from, bytes); i < end; i++)
+    const range_t r = words_in(table, from, bytes);
+    for (size_t i = r.first; i < r.end; i++)
         if (ebb_pinned_get(ebb, table->word[i].to))
             note(ebb, words, table->word[i].at - from + to, table->word[i].to.address);
 }
@@ -262,7 +269,8 @@ static bool may_be_followed(ebb_t *ebb, CUdeviceptr at)
 static ebb_status_t replace(ebb_t *ebb, CUdeviceptr to, size_t bytes, const words_t *words)
 {
     ebb_pointer_table_t *table = &ebb->hook->pointers;
-    const size_t first = first_from(table, to), count = first_behind(table, to, bytes) - first;
+    const range_t r = words_in(table, to, bytes);
+    const size_t first = r.first, count = r.end - r.first;
     word_t *before = count ? malloc(count * sizeof *before) : NULL;
     if ((count && !before) || !make_room(table, table->count + words->count)) {
         free(before);
@@ -291,19 +299,30 @@ static ebb_status_t replace(ebb_t *ebb, CUdeviceptr to, size_t bytes, const word
     return status;
 }
 
-/* What is there stays, until a graph is launched; nobody knows for how long after that. */
-static void keep_before(ebb_t *ebb, words_t *words, CUdeviceptr to, size_t bytes)
-{
-    const ebb_pointer_table_t *table = &ebb->hook->pointers;
-    for (size_t i = first_from(table, to), end = first_behind(table, to, bytes); i < end; i++)
-        if (ebb_pinned_get(ebb, table->word[i].to))
-            note(ebb, words, table->word[i].at, table->word[i].to.address);
-}
-
 static int by_place(const void *a, const void *b)
 {
     const word_t *x = a, *y = b;
-    return x->at < y->at ? -1 : x->at > y->at;
+    return x->at != y->at                  ? (x->at < y->at ? -1 : 1)
+           : x->to.address < y->to.address ? -1
+                                           : x->to.address > y->to.address;
+}
+
+/* What is there stays, until a graph is launched; nobody knows for how long after that. What comes once more is there once. */
+static void keep_before(ebb_t *ebb, words_t *words, CUdeviceptr to, size_t bytes)
+{
+    const ebb_pointer_table_t *table = &ebb->hook->pointers;
+    const range_t r = words_in(table, to, bytes);
+    for (size_t i = r.first; i < r.end; i++)
+        if (ebb_pinned_get(ebb, table->word[i].to))
+            note(ebb, words, table->word[i].at, table->word[i].to.address);
+    if (!words->count)
+        return;
+    qsort(words->word, words->count, sizeof *words->word, by_place);
+    uint32_t kept = 1;
+    for (uint32_t i = 1; i < words->count; i++)
+        if (by_place(&words->word[i], &words->word[kept - 1]))
+            words->word[kept++] = words->word[i];
+    words->count = kept;
 }
 
 static ebb_status_t written(ebb_t *ebb, CUdeviceptr to, CUdeviceptr from, size_t bytes, bool later)
@@ -312,11 +331,8 @@ static ebb_status_t written(ebb_t *ebb, CUdeviceptr to, CUdeviceptr from, size_t
     note_copied(ebb, &words, to, from, bytes);
     if (words.count && !may_be_followed(ebb, to))
         words.count = 0;
-    if (later) {
+    if (later)
         keep_before(ebb, &words, to, bytes);
-        if (words.count)
-            qsort(words.word, words.count, sizeof *words.word, by_place);
-    }
     const ebb_status_t status = words.failed                               ? no_memory()
                                 : words.count || ebb->hook->pointers.count ? replace(ebb, to, bytes, &words)
                                                                            : 0;

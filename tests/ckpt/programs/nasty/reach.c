@@ -181,14 +181,19 @@ static void table_begin(worker_t *w)
     CHECK(cudaMemcpyAsync(w->table, w->host_table, 3 * sizeof(float *), cudaMemcpyHostToDevice, w->stream));
 }
 
+static void add_sum(worker_t *w, unsigned i, float *sum)
+{
+    float by = 0.2f;
+    LAUNCH(w, accumulate, blocks_of(w->n), &w->x[i + 1], &sum, &by, &w->n);
+    nasty_free(w, sum);
+}
+
 static void table_forward(worker_t *w, unsigned i)
 {
     unsigned count = 3;
-    float by = 0.2f;
     float *sum = new_activation(w);
     LAUNCH(w, grouped, blocks_of(w->n), &sum, &w->table, &count, &w->n);
-    LAUNCH(w, accumulate, blocks_of(w->n), &w->x[i + 1], &sum, &by, &w->n);
-    nasty_free(w, sum);
+    add_sum(w, i, sum);
 }
 
 /* What the table leads to changes. */
@@ -248,11 +253,9 @@ static void object_begin(worker_t *w)
 static void object_forward(worker_t *w, unsigned i)
 {
     unsigned count = 3;
-    float by = 0.2f;
     float *sum = new_activation(w);
     LAUNCH(w, grouped_by, blocks_of(w->n), &sum, &w->object, &count, &w->n);
-    LAUNCH(w, accumulate, blocks_of(w->n), &w->x[i + 1], &sum, &by, &w->n);
-    nasty_free(w, sum);
+    add_sum(w, i, sum);
 }
 
 /* ---- maps: a kernel's operands are tensor maps, as those of libraries for Hopper; on a device before that a kernel with pointers takes
