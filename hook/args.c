@@ -46,17 +46,17 @@ bool ebb_args_pack(const ebb_signature_t *s, unsigned char *block, void **params
         else
             return false;
     }
-    /* The last argument may be cut short: NCCL passes what it has filled in of 4096 bytes (kernelArgsSize in its enqueue.cc). */
-    const size_t last = s->param_count ? s->params[s->param_count - 1].offset_bytes : 0;
-    if (params || bytes > s->param_bytes || (bytes < s->param_bytes && bytes <= last) || (bytes && !buffer))
+    /* It may end early: NCCL passes what it has filled in of 4096 bytes (kernelArgsSize in its enqueue.cc; H200, driver 580.159.04). */
+    if (params || bytes > s->param_bytes || (bytes && !buffer))
         return false;
     if (s->has_gaps || bytes < s->param_bytes)
         memset(block, 0, s->param_bytes);
     for (uint32_t i = 0; i < s->param_count; i++) {
         const struct ebb_param *p = &s->params[i];
-        const size_t left = bytes - p->offset_bytes;
-        memcpy(block + p->offset_bytes, buffer + p->offset_bytes,
-               left < p->size_bytes ? left : p->size_bytes);
+        const size_t left = bytes > p->offset_bytes ? bytes - p->offset_bytes : 0;
+        if (left)
+            memcpy(block + p->offset_bytes, buffer + p->offset_bytes,
+                   left < p->size_bytes ? left : p->size_bytes);
     }
     return true;
 }

@@ -8,13 +8,15 @@
 
 /* A buffer with a word that a stream waits for is pinned for good: to evict it, the host would wait for the
  * stream, and the stream perhaps for the host. Such words stand in small buffers, which never leave anyway. For the
- * same reason there is no learning: it waits for every operation. */
-static void pin_awaited(CUdeviceptr address)
+ * same reason there is no learning, which waits for every operation; and how far the streams are is recorded before the wait: an event behind it
+ * comes perhaps only when the host has gone on. */
+static void expect_wait(CUdeviceptr address)
 {
     const ebb_device_t *dev = ebb_enter_at(address);
     if (!dev)
         return;
     ebb_end_plans(dev->ebb, "a stream waits for a value in memory");
+    ebb_streams_record(dev->ebb);
     ebb_buffer_t *b = ebb_buffer_at(dev->ebb, address);
     if (b && ebb_buffer_is_large(b) && !b->pinned)
         ebb_buffer_pin(b);
@@ -37,7 +39,7 @@ struct word {
 static CUresult use_word(const word_t *w)
 {
     if (w->waits)
-        pin_awaited(w->address);
+        expect_wait(w->address);
     return ebb_issue_other(&(ebb_other_t){w->name, w->stream, sizeof w->value, &w->address, 1, NULL},
                            w->issue, w);
 }
@@ -104,7 +106,7 @@ static CUresult use_words(const words_t *w)
         CUstreamBatchMemOpType type = w->op[i].operation;
         address[i] = ebb_word_address(&w->op[i]);
         if (type == CU_STREAM_MEM_OP_WAIT_VALUE_32 || type == CU_STREAM_MEM_OP_WAIT_VALUE_64)
-            pin_awaited(address[i]);
+            expect_wait(address[i]);
     }
     CUresult result = ebb_issue_other(&(ebb_other_t){"cuStreamBatchMemOp", w->stream,
                                                      w->count * sizeof(cuuint64_t), address, w->count, NULL},

@@ -80,6 +80,8 @@ void ebb_pinned_free(ebb_device_t *dev, void *block, size_t bytes);
  * expected before, on this device, is not any more. No more than all of these together is ever pinned and yet unused. After a refusal of
  * the driver's, and with EBB_PREALLOC=0, none is pinned. */
 void ebb_pinned_expect(ebb_device_t *dev, const size_t *bytes, size_t count);
+/* No block; and what the thread is at is over when this returns. */
+void ebb_pinned_expect_nothing(ebb_device_t *dev);
 
 /* ---- what is pinned before it is needed, by the call that needs it ---- */
 

@@ -138,6 +138,12 @@ void ebb_pinned_expect(ebb_device_t *dev, const size_t *bytes, size_t count)
         ebb_thread_wake(&dev->ebb->offload->pins.thread);
 }
 
+void ebb_pinned_expect_nothing(ebb_device_t *dev)
+{
+    ebb_pinned_expect(dev, NULL, 0);
+    ebb_pin_ahead_collect(dev->ebb);
+}
+
 /* ---- a call of the program that wants what is not pinned ---- */
 
 enum { MOST_TRIES = 4 };

@@ -452,8 +452,7 @@ void ebb_pinned_free(ebb_device_t *dev, void *block, size_t bytes)
 size_t ebb_pinned_trim(ebb_device_t *dev)
 {
     ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
-    ebb_pinned_expect(dev, NULL, 0);
-    ebb_pin_ahead_collect(dev->ebb);
+    ebb_pinned_expect_nothing(dev);
     size_t before = pinned->registered;
     if (!is_exiting(dev->ebb))
         make_room(dev, SIZE_MAX);

@@ -42,6 +42,8 @@ void ebb_end_plans(ebb_t *ebb, const char *why)
     if (!atomic_exchange(&ebb->run->pins->ended, true)) {
         ebb_log(EBB_INFO, "no plans from now on: %s", why);
         ebb_interrupt_all(ebb, why);
+        for (unsigned i = 0; i < ebb->device_count; i++)
+            ebb_pinned_expect_nothing(&ebb->device[i]);
     }
 }
 

@@ -419,6 +419,10 @@ CUresult sg_kernel_resolve(CUkernel kernel, CUfunction *out);
 bool sg_function_loaded_locked(CUfunction f);
 /* The context of its module; NULL: a library's, which belong to none. */
 CUcontext sg_function_context(CUfunction f);
+/* Loads it into the current context, if it is not loaded: the host waits until the context has done all that it had to do. That happens when a
+ * handle is asked for, or else at the first launch, which goes by a handle that was listed or a CUkernel (CUDA C++ programming guide 12.2, Lazy
+ * Loading; meta-pytorch/torchcomms 2334; H200, driver 580.159.04). */
+CUresult sg_function_load(CUfunction f);
 void sg_modules_drop_locked(CUcontext ctx);
 /* variables.c: the variable that holds an address of an SG_RANGE_MODULE. */
 bool sg_variables_extent_locked(const void *segment, CUdeviceptr address, sg_extent_t *out);

@@ -80,6 +80,7 @@ static const program_t programs[] = {
     {.name = "branches", .group = "order", .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
     {.name = "halves", .group = "order", .operation = {{"through_table", "table"}, {"accumulate", "proven"}}},
     {.name = "words", .group = "order", .unlearned = true},
+    {.name = "awaited", .group = "order", .unlearned = true},
     {.name = "threads", .group = "order", .stepless = true, .operation = {{"forward", "proven"}}},
     {.name = "early_start", .group = "order", .operation = {{"forward", "proven|attributes"}, {"input_gradient", "proven"}}}, /* ebb takes the attribute off */
     {.name = "clusters", .group = "order", .operation = {{"forward", "proven"}, {"input_gradient", "proven"}}},

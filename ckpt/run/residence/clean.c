@@ -5,6 +5,7 @@
 #include "alloc/base/status.h"
 #include "alloc/device.h"
 #include "ckpt/run/profile/profile.h"
+#include "ckpt/run/run.h"
 #include "ckpt/run/state.h"
 #include "offload/ebb_offload.h"
 
@@ -22,7 +23,7 @@ const size_t ebb_part_clean = sizeof(struct ebb_clean);
 void ebb_residence_prepare(ebb_device_t *dev)
 {
     struct ebb_clean *clean = &dev->ebb->run->clean[dev->number];
-    if (clean->tried || !ebb_options.clean || !ebb_traffic_counted(dev)->evictions)
+    if (clean->tried || !ebb_options.clean || !ebb_traffic_counted(dev)->evictions || ebb_plans_rest(dev))
         return;
     clean->tried = true; /* also against coming back here from below */
     clean->hashes = ebb_hashes_new(dev, EBB_HASH_READS);

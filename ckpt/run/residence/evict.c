@@ -293,6 +293,8 @@ static void expect_evictions(ebb_device_t *dev)
     const size_t share = ebb_usage(dev).budget_bytes / 32, most = (size_t)256 << 20,
                  enough = share < most ? share : most;
     size_t bytes[MOST], count = 0, sum = 0, looked = 0;
+    if (ebb_plans_rest(dev))
+        return;
     for (const ebb_buffer_t *b = ebb_buffer_oldest(dev);
          b && count < MOST && sum < enough && looked < LOOKED_AT; b = b->newer, looked++)
         if (ebb_may_evict(b) && !has_host(b)) {

@@ -8,6 +8,20 @@ CUcontext sg_function_context(CUfunction f)
     return f->module->ctx;
 }
 
+CUresult sg_function_load(CUfunction f)
+{
+    sg_lock();
+    const bool loaded = f->loaded;
+    sg_unlock();
+    if (loaded)
+        return CUDA_SUCCESS;
+    SG_TRY(sg_wait_context(sg_current_context()));
+    sg_lock();
+    f->loaded = true;
+    sg_unlock();
+    return CUDA_SUCCESS;
+}
+
 static uint32_t device_limit(CUfunction f, CUdevice_attribute what)
 {
     int limit = 0;
@@ -43,7 +57,7 @@ SG_EXPORT CUresult cuKernelGetFunction(CUfunction *out, CUkernel kernel)
     if (!out)
         return CUDA_ERROR_INVALID_VALUE;
     *out = f;
-    return CUDA_SUCCESS;
+    return sg_function_load(f);
 }
 
 SG_EXPORT CUresult cuFuncGetModule(CUmodule *out, CUfunction f)
@@ -187,11 +201,7 @@ SG_EXPORT CUresult cuFuncSetCacheConfig(CUfunction f, CUfunc_cache config)
 SG_EXPORT CUresult cuFuncLoad(CUfunction f)
 {
     SG_TRY(check_function(f));
-    SG_TRY(sg_wait_context(f->module->ctx)); /* as loading may */
-    sg_lock();
-    f->loaded = true;
-    sg_unlock();
-    return CUDA_SUCCESS;
+    return sg_function_load(f);
 }
 
 SG_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction f)

@@ -99,7 +99,8 @@ static bool dimensions_fit(const unsigned grid[3], const unsigned block[3])
 }
 
 /* Copies the arguments to their offsets in `out`, from either form that a launch may give them in. A buffer has the offsets that
- * cuFuncGetParamInfo reports and exactly their bytes, or it is refused (H200, driver 580.159.04). */
+ * cuFuncGetParamInfo reports. It may end early, as NCCL's do (kernelArgsSize in its enqueue.cc): what the kernel finds behind that is anything. One
+ * that is longer is refused (H200, driver 580.159.04). */
 enum { BEHIND_THE_BUFFER = 0xcc };
 
 static CUresult gather_params(CUfunction f, char *out, void **params, void **extra)
@@ -118,16 +119,13 @@ static CUresult gather_params(CUfunction f, char *out, void **params, void **ext
         }
         if (params || (f->buffer_bytes && !buffer))
             return CUDA_ERROR_INVALID_VALUE;
-        /* The last argument may be cut short: NCCL's are 4096 bytes, of which it passes what it has filled in (kernelArgsSize in its
-         * enqueue.cc). What the kernel finds behind that is anything. */
-        const uint32_t last = k->param_count - 1;
-        if (bytes > f->buffer_bytes || (bytes < f->buffer_bytes && bytes <= sg_param_offset(k, last)))
+        if (bytes > f->buffer_bytes)
             return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
         for (uint32_t i = 0; i < k->param_count; i++) {
-            const size_t left = bytes - sg_param_offset(k, i), size = k->params[i].size_bytes;
+            const size_t begin = sg_param_offset(k, i), size = k->params[i].size_bytes;
+            const size_t left = bytes > begin ? bytes - begin : 0;
             memset(out + k->params[i].offset_bytes, BEHIND_THE_BUFFER, size);
-            memcpy(out + k->params[i].offset_bytes, buffer + sg_param_offset(k, i),
-                   left < size ? left : size);
+            memcpy(out + k->params[i].offset_bytes, buffer + begin, left < size ? left : size);
         }
         return CUDA_SUCCESS;
     }
@@ -184,11 +182,26 @@ CUresult sg_kernel_op(const sg_wish_t *w, sg_op_t **out)
     return CUDA_SUCCESS;
 }
 
+/* What a capture takes down is not loaded. */
+static CUresult load(CUfunction f, CUstream handle)
+{
+    sg_lock();
+    const sg_stream_t *stream = sg_stream_resolve_locked(handle);
+    const bool captured = stream && stream->capturing;
+    sg_unlock();
+    return captured ? CUDA_SUCCESS : sg_function_load(f);
+}
+
 static CUresult launch(const sg_wish_t *w)
 {
     sg_op_t *op;
     SG_TRY(sg_enter_context());
     SG_TRY(sg_kernel_op(w, &op));
+    CUresult result = load(op->kernel.function, w->stream);
+    if (result) {
+        sg_op_drop(op);
+        return result;
+    }
     return sg_submit(w->stream, op, false);
 }
 

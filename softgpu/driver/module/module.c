@@ -195,9 +195,12 @@ static CUresult find_library(sg_module_t *m, const void *image, bool in_file)
     return CUDA_ERROR_NO_BINARY_FOR_GPU;
 }
 
-/* `image`: in memory, or NULL; `origin`: the file that it is in, or NULL. */
+/* `image`: in memory, or NULL; `origin`: the file that it is in, or NULL. What is loaded into a context waits until that
+ * has done all that it had to do (meta-pytorch/torchcomms 2334). */
 static CUresult load(const char *origin, const void *image, CUcontext ctx, sg_module_t **out)
 {
+    if (ctx)
+        SG_TRY(sg_wait_context(ctx));
     sg_module_t *m = calloc(1, sizeof *m);
     if (!m || !(m->origin = strdup(origin ? origin : "PTX"))) {
         free(m);
@@ -460,9 +463,15 @@ static CUresult variable_by_name(CUdeviceptr *out, size_t *bytes, const sg_modul
     return found ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
-SG_EXPORT CUresult cuModuleGetFunction(CUfunction *out, CUmodule module, const char *name)
+static CUresult find_function(CUfunction *out, CUmodule module, const char *name)
 {
     LOOK_UP(!out || !name, module_locked(module), function_by_name(out, m, name));
+}
+
+SG_EXPORT CUresult cuModuleGetFunction(CUfunction *out, CUmodule module, const char *name)
+{
+    SG_TRY(find_function(out, module, name));
+    return sg_function_load(*out);
 }
 
 SG_EXPORT CUresult cuModuleGetFunctionCount(unsigned *count, CUmodule module)

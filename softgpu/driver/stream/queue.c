@@ -290,9 +290,11 @@ static void append_locked(sg_stream_t *s, sg_op_t *op)
     }
 }
 
-/* `stream` goes on when `on` has come so far, which is no order that the program has asked for. */
-static CUresult hold_up_locked(sg_stream_t *stream, sg_stream_t *on, uint64_t number)
+CUresult sg_submit_wait_locked(sg_stream_t *stream, sg_stream_t *on, uint64_t number)
 {
+    if (stream == on || sg_scheduler->past_locked(on, number))
+        return CUDA_SUCCESS;
+    sg_order_wait_locked(stream, on, number);
     sg_op_t *op = sg_op_new(SG_OP_WAIT, 0);
     if (!op)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -301,27 +303,6 @@ static CUresult hold_up_locked(sg_stream_t *stream, sg_stream_t *on, uint64_t nu
     on->refs++;
     append_locked(stream, op);
     return CUDA_SUCCESS;
-}
-
-CUresult sg_submit_wait_locked(sg_stream_t *stream, sg_stream_t *on, uint64_t number)
-{
-    if (stream == on || sg_scheduler->past_locked(on, number))
-        return CUDA_SUCCESS;
-    sg_order_wait_locked(stream, on, number);
-    return hold_up_locked(stream, on, number);
-}
-
-/* A kernel is loaded at its first launch, which takes its turn behind all that the context does (CUDA programming guide, Lazy Loading; H200,
- * driver 580.159.04). */
-static CUresult load_locked(sg_stream_t *stream, CUfunction f)
-{
-    CUresult result = CUDA_SUCCESS;
-    for (sg_stream_t *s = queues.streams; s && !f->loaded && !result; s = s->next)
-        if (s->ctx == stream->ctx && s != stream && s != s->ctx->all &&
-            !sg_scheduler->past_locked(s, s->submitted))
-            result = hold_up_locked(stream, s, s->submitted);
-    f->loaded = true;
-    return result;
 }
 
 /* CUDA's rules for the legacy default stream: it waits for all that blocking streams hold, and they for it.
@@ -409,8 +390,6 @@ CUresult sg_submit(CUstream handle, sg_op_t *op, bool wait)
         return captured;
     }
     stream->refs++;
-    if (op->kind == SG_OP_KERNEL && load_locked(stream, op->kernel.function))
-        sg_log(1, "out of host memory");
     uint64_t number = sg_submit_locked(stream, op);
     CUresult result = CUDA_SUCCESS;
     if (wait) {

@@ -109,27 +109,63 @@ static void halves_forward(worker_t *w, unsigned i)
 
 /* ---- words: a stream waits for a word in device memory, which is written after the wait was issued ---- */
 
-static void words_set_up(worker_t *w)
-{
-    streams_set_up(w);
-    w->word = nasty_keep(w, sizeof *w->word);
-}
-
 static void driver(CUresult result, const char *call)
 {
     nasty_check(result ? cudaErrorUnknown : cudaSuccess, call);
 }
 
-static void words_forward(worker_t *w, unsigned i)
+/* A first launch of side_work's kernel behind a wait would wait for it, and the write come behind that (CUDA programming guide, Lazy Loading). */
+static void words_set_up(worker_t *w)
 {
-    if (i % 4 != 3)
-        return;
-    const unsigned value = w->step * NASTY_LAYERS + i;
+    cudaFunction_t kernel;
+    streams_set_up(w);
+    w->word = nasty_keep(w, sizeof *w->word);
+    CHECK(cudaGetFuncBySymbol(&kernel, (const void *)sums));
+    driver(cuFuncLoad(kernel), "cuFuncLoad");
+}
+
+static void make_wait(worker_t *w, unsigned value)
+{
     driver(cuStreamWaitValue32(w->other, (CUdeviceptr)(uintptr_t)w->word, value, CU_STREAM_WAIT_VALUE_GEQ),
            "cuStreamWaitValue32");
-    side_work(w, i);
+}
+
+static void let_go(worker_t *w, unsigned value)
+{
     driver(cuStreamWriteValue32(w->stream, (CUdeviceptr)(uintptr_t)w->word, value, 0),
            "cuStreamWriteValue32");
+}
+
+static void words_forward(worker_t *w, unsigned i)
+{
+    const unsigned value = w->step * NASTY_LAYERS + i;
+    if (i % 4 != 3)
+        return;
+    make_wait(w, value);
+    side_work(w, i);
+    let_go(w, value);
+}
+
+/* ---- awaited: the same, the other stream has used every layer before, and memory is asked for before the word is written ---- */
+
+static void awaited_forward(worker_t *w, unsigned i)
+{
+    unsigned value = w->step * NASTY_LAYERS + i;
+    float *more[4];
+    join(w, w->other, w->stream, 0);
+    if (i % 4 != 3) {
+        side_work(w, i);
+        return;
+    }
+    make_wait(w, value);
+    side_work(w, i);
+    for (unsigned k = 0; k < 4; k++) {
+        more[k] = new_activation(w);
+        LAUNCH(w, fill, blocks_of(w->n), &more[k], &value, &w->n);
+    }
+    let_go(w, value);
+    for (unsigned k = 0; k < 4; k++)
+        nasty_free(w, more[k]);
 }
 
 /* ---- early_start: every layer may start while the one before is still at work ---- */
@@ -219,6 +255,7 @@ const trait_t nasty_order[] = {
     {.name = "branches", .set_up = streams_set_up, .forward = branches_forward},
     {.name = "halves", .set_up = halves_set_up, .forward = halves_forward},
     {.name = "words", .set_up = words_set_up, .forward = words_forward, .middle = streams_middle},
+    {.name = "awaited", .set_up = words_set_up, .forward = awaited_forward, .middle = streams_middle},
     {.name = "threads", .workers = 3},
     {.name = "early_start", .layer = early_start_layer},
     {.name = "clusters", .layer = clusters_layer},
