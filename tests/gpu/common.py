@@ -35,7 +35,7 @@ class Context:
         self.until = time.monotonic() + limit
         self.figures, self.parts, self.save = {}, {}, save
         self.machine, self.command = machine or {}, command
-        self.host, self.crashes = host, 0
+        self.host, self.crashes, self.hangs = host, 0, 0
         self.work.mkdir(parents=True, exist_ok=True)
 
     def left(self):
@@ -58,8 +58,8 @@ class Context:
         return {"LD_LIBRARY_PATH": ":".join(folder for folder in path if folder != str(self.build / "found/cuda"))}
 
     def run(self, command, limit=300, watch=None, **more):
-        """Runs it; what came of it: rc (124: out of time; 127: it could not be started), out, err, seconds, and with `watch`
-        peak_bytes, the most memory that was seen in use. Whatever ends this call ends the program and all that it has started."""
+        """Runs it; what came of it: rc (124: out of time; 127: it could not be started), out, err, seconds, with `watch`
+        peak_bytes, the most memory that was seen in use, and of the first one that was out of time where its threads were. Whatever ends this call ends the program and all that it has started."""
         if self.save:
             self.save(self.figures)
         began = time.monotonic()
@@ -76,6 +76,9 @@ class Context:
             result["out"], result["err"] = process.communicate(timeout=limit)
             result["rc"] = process.returncode
         except subprocess.TimeoutExpired:
+            self.hangs += 1
+            if self.hangs == 1:
+                result["stacks"] = stacks(process.pid)
             end_group(process.pid)
             result["out"], result["err"] = process.communicate()
         finally:
@@ -84,6 +87,18 @@ class Context:
                 result["peak_bytes"] = watch.stop()
         result["seconds"] = round(time.monotonic() - began, 2)
         return result
+
+
+def stacks(pid):
+    """Where each thread of a process is, as a debugger sees it; [] where there is none."""
+    debugger = shutil.which("cuda-gdb") or shutil.which("gdb")
+    if not debugger:
+        return []
+    try:
+        seen = subprocess.run([debugger, "-batch", "-nx", "-p", str(pid), "-ex", "thread apply all bt 16"], capture_output=True, text=True, timeout=20)
+    except subprocess.TimeoutExpired:
+        return []
+    return [line for line in seen.stdout.splitlines() if line.startswith(("#", "Thread"))][:120]
 
 
 def end_group(group):

@@ -12,6 +12,7 @@
  *   nvml       what NVML says that this process holds
  *   pinning    registering host memory, touched before or not, and by how many threads
  *   copies     the link one way, both ways, and beside products
+ *   waits      which calls wait while a stream waits for a word in memory (facts_waits.c)
  *
  * --small: for trying it where figures mean nothing. MODULE: facts_kernels.fatbin (default: the one of the build folder).
  */
@@ -25,6 +26,7 @@
 #include <unistd.h>
 
 #include "bench_driver.h"
+#include "facts.h"
 
 #define MIB          ((size_t)1 << 20)
 #define GIB          ((size_t)1 << 30)
@@ -35,14 +37,19 @@ static struct {
     bool small;
 } asked;
 
-static double wall_us(void)
+double facts_wall_us(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
-static CUmodule open_module(void)
+const char *facts_module_path(void)
+{
+    return asked.module;
+}
+
+CUmodule facts_open_module(void)
 {
     CUmodule module;
     open_device();
@@ -57,8 +64,7 @@ static CUfunction function_of(CUmodule module, const char *name)
     return f;
 }
 
-/* `part(context)` in a child, which answers by itself; one that cannot is answered for: "fact NAME signal 11". */
-static void ask_in_child(const char *name, void (*part)(const void *context), const void *context)
+void facts_ask_in_child(const char *name, void (*part)(const void *context), const void *context)
 {
     enum { SECONDS = 15 }; /* no more than any question may take (facts.py); nvml has no child */
     int status = 0;
@@ -149,7 +155,7 @@ static void ask_maps(void)
 {
     CUtensorMap a, again, b;
     CUdeviceptr memory;
-    tell_offsets(open_module());
+    tell_offsets(facts_open_module());
     OK(cuMemAlloc(&memory, 4 * MIB));
     const CUdeviceptr other = memory + 2 * MIB;
     const CUresult result = encode(&a, (void *)(uintptr_t)memory);
@@ -215,7 +221,7 @@ static void try_launch(const void *context)
     unsigned char given[SEEN * 8], seen[SEEN * 8];
     const unsigned char *argument[2] = {given, given + s->size[0]};
     CUdeviceptr variable;
-    const CUmodule module = open_module();
+    const CUmodule module = facts_open_module();
     OK(cuModuleGetGlobal(&variable, NULL, module, "facts_seen"));
     OK(cuMemsetD8(variable, 0, sizeof seen));
     for (unsigned i = 0; i < sizeof given; i++)
@@ -240,7 +246,7 @@ static void ask_arguments(void)
             snprintf(name, sizeof name, "arguments.%s.%s", signatures[i].kernel + strlen("facts_"),
                      ways[way]);
             const launch_t l = {&signatures[i], way, name};
-            ask_in_child(name, try_launch, &l);
+            facts_ask_in_child(name, try_launch, &l);
         }
 }
 
@@ -311,7 +317,7 @@ static CUresult launches(void *h)
 
 static void *module_function(void)
 {
-    return function_of(open_module(), "facts_first");
+    return function_of(facts_open_module(), "facts_first");
 }
 
 static void *library_kernel(void)
@@ -369,7 +375,7 @@ static void ask_handles(void)
         for (unsigned i = 0; i < COUNT(queries); i++) {
             query_t q = {.ask = queries[i].ask, .handle = kinds[k].make};
             snprintf(q.name, sizeof q.name, "handles.%s.%s", kinds[k].name, queries[i].name);
-            ask_in_child(q.name, try_query, &q);
+            facts_ask_in_child(q.name, try_query, &q);
         }
 }
 
@@ -406,9 +412,9 @@ static CUresult call(chunk_t *c, unsigned which)
 static CUresult cycle(chunk_t *c, double us[CALLS])
 {
     for (unsigned i = 0; i < CALLS; i++) {
-        const double began = wall_us();
+        const double began = facts_wall_us();
         const CUresult result = call(c, i);
-        us[i] = wall_us() - began;
+        us[i] = facts_wall_us() - began;
         if (result)
             return result;
     }
@@ -477,7 +483,7 @@ static const char *end_spin(spin_t *s, bool *ran)
 static void beside_kernel(const void *context)
 {
     const size_t bytes = *(const size_t *)context;
-    const CUmodule module = open_module();
+    const CUmodule module = facts_open_module();
     CUdeviceptr range;
     double us[CALLS] = {0};
     bool ran;
@@ -511,9 +517,9 @@ static void ask_vmm(void)
     for (unsigned i = 0; i < COUNT(sizes); i++) {
         char name[64];
         snprintf(name, sizeof name, "vmm.%zu.idle", sizes[i] / MIB);
-        ask_in_child(name, idle, &sizes[i]);
+        facts_ask_in_child(name, idle, &sizes[i]);
         snprintf(name, sizeof name, "vmm.%zu.kernel_beside", sizes[i] / MIB);
-        ask_in_child(name, beside_kernel, &sizes[i]);
+        facts_ask_in_child(name, beside_kernel, &sizes[i]);
     }
 }
 
@@ -657,12 +663,12 @@ static void register_memory(const way_t *w, size_t bytes)
     if (at == MAP_FAILED)
         exit(1);
     madvise(at, bytes, w->huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-    const double began = wall_us();
+    const double began = facts_wall_us();
     if (w->touching)
         on_threads(at, bytes, w->touching, false);
-    const double touched = wall_us();
+    const double touched = facts_wall_us();
     const CUresult result = on_threads(at, bytes, w->pinning, true);
-    const double pinned = wall_us();
+    const double pinned = facts_wall_us();
     printf("fact pinning.%s %d\n", w->name, (int)result);
     printf("figure pinning.%s %zu MiB: touching %.3f s, registering %.3f s\n", w->name, bytes / MIB,
            (touched - began) * 1e-6, (pinned - touched) * 1e-6);
@@ -683,9 +689,9 @@ static void try_pinning(const void *context)
         register_memory(w, bytes);
         return;
     }
-    const double began = wall_us();
+    const double began = facts_wall_us();
     const CUresult result = cuMemHostAlloc(&p, bytes, CU_MEMHOSTALLOC_PORTABLE);
-    const double ended = wall_us();
+    const double ended = facts_wall_us();
     OK(cuMemGetInfo(&after, &total));
     printf("fact pinning.%s %d\n", w->name, (int)result);
     printf("figure pinning.%s %zu MiB: %.3f s; takes %zd bytes of the device\n", w->name, bytes / MIB,
@@ -704,7 +710,7 @@ static void ask_pinning(void)
     for (unsigned i = 0; i < COUNT(ways); i++) {
         char name[64];
         snprintf(name, sizeof name, "pinning.%s", ways[i].name);
-        ask_in_child(name, try_pinning, &ways[i]);
+        facts_ask_in_child(name, try_pinning, &ways[i]);
     }
 }
 
@@ -860,9 +866,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*ask)(void);
-    } questions[] = {{"maps", ask_maps},    {"arguments", ask_arguments}, {"handles", ask_handles},
-                     {"vmm", ask_vmm},      {"nvml", ask_nvml},           {"pinning", ask_pinning},
-                     {"copies", ask_copies}};
+    } questions[] = {{"maps", ask_maps},     {"arguments", ask_arguments}, {"handles", ask_handles},
+                     {"vmm", ask_vmm},       {"nvml", ask_nvml},           {"pinning", ask_pinning},
+                     {"copies", ask_copies}, {"waits", facts_ask_waits}};
     setvbuf(
         stdout, NULL, _IONBF,
         0); /* a child that crashes has told what it knew, and has nothing of its parent's to tell again */
@@ -877,7 +883,8 @@ int main(int argc, char **argv)
             questions[i].ask();
             return 0;
         }
-    fprintf(stderr,
-            "facts QUESTION [--small] [MODULE]: maps, arguments, handles, vmm, nvml, pinning, copies\n");
+    fprintf(
+        stderr,
+        "facts QUESTION [--small] [MODULE]: maps, arguments, handles, vmm, nvml, pinning, copies, waits\n");
     return 2;
 }

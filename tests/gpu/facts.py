@@ -18,7 +18,7 @@ import sys
 from common import ROOT, Context, ebb_lines, json_lines, read_json, table, tail
 
 # Together less than the step has (steps.py).
-SECONDS = {"maps": 15, "arguments": 25, "handles": 50, "vmm": 35, "nvml": 10, "copies": 20, "pinning": 40}
+SECONDS = {"maps": 15, "arguments": 25, "handles": 50, "vmm": 35, "nvml": 10, "copies": 20, "pinning": 40, "waits": 45}
 PYTORCH_SECONDS = 100
 SOFTWARE = pathlib.Path(__file__).with_name("facts_software.json")
 ARCHITECTURES = {"8": "80", "9": "90"}  # by generation; 100 from then on
@@ -40,6 +40,7 @@ MEANS = {
     "nvml.*": "how ebb knows what it has not created itself (alloc/overhead.c)",
     "pinning.*": "ebb's host memory has to be pinned in another way (offload/pinned.c)",
     "copies.*": "copies, or cuBLAS, are not there",
+    "waits.*": "which calls ebb may make while a stream waits for what the program has not issued yet (ebb_end_plans)",
 }
 
 

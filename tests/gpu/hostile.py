@@ -77,7 +77,7 @@ def try_one(context, kind, name):
                      "driven": said.get("steps_driven"), "offloaded": said.get("offloaded"), "dropped": said.get("dropped"),
                      "evictions": said.get("evictions"), "mismatches": said.get("mismatches")})
         if verdict not in ("equal", "lost, and told"):
-            rows[-1].update(tail=tail(result), log=ebb_lines(result), crash=crash(context, result, command, budget))
+            rows[-1].update(tail=tail(result), log=ebb_lines(result), crash=crash(context, result, command, budget), stacks=result.get("stacks"))
         overhead = said.get("overhead_bytes", overhead)
         if overhead is None:
             break

@@ -13,7 +13,7 @@
 #   sanitizer      compute-sanitizer on kernels and on the trainer, by itself and driven
 #
 # --quick       fewer budgets and steps: a few minutes for everything
-# --limit       seconds for each step (540; for facts 300, for pytorch 1200 for each model, 540 with --quick); what a step has shown by then is kept
+# --limit       seconds for each step (540; for facts 360, for pytorch 1200 for each model, 540 with --quick); what a step has shown by then is kept
 # --total       seconds for all of them together, what is built apart
 # --build-limit seconds for the build (1800)
 # --host        pinned host memory that ebb may take, as 48GiB (half of the machine's: too little where a virtual machine's memory grows

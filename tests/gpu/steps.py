@@ -30,7 +30,7 @@ def limit_of(name, arguments):
     if arguments.limit:
         return arguments.limit
     if name == "facts":
-        return 300
+        return 360
     return 1200 * len(arguments.models.split(",")) if name == "pytorch" and not arguments.quick else 540
 
 

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -588,6 +589,13 @@ class Running(unittest.TestCase):
         time.sleep(0.1)
         stat = pathlib.Path(f"/proc/{result['out'].split()[1]}/stat")
         self.assertTrue(not stat.exists() or stat.read_text().split()[2] == "Z")
+
+    @unittest.skipUnless(shutil.which("cuda-gdb") or shutil.which("gdb"), "no debugger")
+    def test_of_the_first_that_hangs_it_is_told_where(self):
+        context = self.context()
+        first, second = (context.run(["sleep", "60"], limit=1) for _ in range(2))
+        self.assertIn("nanosleep", "\n".join(first["stacks"]))
+        self.assertNotIn("stacks", second)
 
     def test_programs_get_no_options_of_ebbs_but_the_host_budget(self):
         folder = tempfile.mkdtemp()
