@@ -37,7 +37,7 @@ static void report_plan(const ebb_plan_sum_t *s, const ebb_variant_t *k)
     ebb_log(
         EBB_INFO,
         "plan: a step takes %.1f MiB, copies %.1f MiB to the host and %.1f back, and recomputes %.1f; it is "
-        "expected to last %.3f ms, %.3f more than without ebb (%.1f%%)",
+        "expected to last %.3f ms, %.3f more than its operations (%.1f%%)",
         (double)s->peak_bytes / (1 << 20), (double)s->bytes_out / (1 << 20), (double)s->bytes_in / (1 << 20),
         (double)s->dropped_bytes / (1 << 20), ms, ms - alone_ms,
         alone_ms > 0 ? 100 * (ms / alone_ms - 1) : 0);

@@ -177,7 +177,7 @@ static void say_cost(const ebb_drive_counts_t *d)
     const double ms = (double)d->ns / (double)d->timed * 1e-6,
                  alone_ms = d->alone_ns / (double)d->timed * 1e-6;
     ebb_log(EBB_INFO,
-            "measured: a step that followed the plan lasted %.3f ms, %.3f %s than without ebb (%.1f%%)", ms,
+            "measured: a step that followed the plan lasted %.3f ms, %.3f %s than its operations (%.1f%%)", ms,
             fabs(ms - alone_ms), ms < alone_ms ? "less" : "more", 100 * fabs(ms / alone_ms - 1));
 }
 
