@@ -293,6 +293,7 @@ struct ebb_stream {
     uint64_t issued, reached;
     CUevent event[EBB_STREAM_EVENTS];     /* a ring, made when first needed */
     uint64_t event_at[EBB_STREAM_EVENTS]; /* the number each was recorded behind, ascending while pending */
+    bool kept[EBB_STREAM_EVENTS];         /* what is behind it may wait for the host: no later one will do */
     unsigned first, pending;
     uint64_t asked; /* in which round of questions the driver was asked last */
     ebb_stream_t *next;
@@ -425,8 +426,9 @@ ebb_status_t ebb_streams_wait(ebb_device_t *dev, bool peer_used);
 /* The device's context is at its end, its work done: every mark of its streams is reached. */
 void ebb_streams_end(ebb_device_t *dev);
 
-/* Makes sure that how far each stream of every device is can be asked later without recording an event on it. */
-void ebb_streams_record(ebb_t *ebb);
+/* Makes sure that how far each stream of every device is can be asked later without recording an event on it. `legacy`: also of those that only an
+ * event on the legacy stream tells of from this thread, which then waits for all blocking streams, and they for it. */
+void ebb_streams_record(ebb_t *ebb, bool legacy);
 
 /* The program itself has waited for a stream up to a number. */
 void ebb_stream_synchronised(ebb_stream_t *stream, uint64_t number);

@@ -118,30 +118,6 @@ static bool is_recorded(const ebb_stream_t *s, uint64_t number)
     return s->pending && s->event_at[newest(s)] >= number;
 }
 
-/* Records behind everything issued so far: with the next event, or once more with the newest if all are
- * pending. */
-static ebb_status_t record_here(ebb_stream_t *s)
-{
-    if (!may_record(s->device->ebb, handle_here(s))) /* it would become part of the graph */
-        return ebb_fail(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "an event on a captured stream", 0);
-    unsigned i = s->pending < EVENTS ? (s->first + s->pending) % EVENTS : newest(s);
-    if (!s->event[i])
-        EBB_DRIVER(cuEventCreate, 0, (&s->event[i], CU_EVENT_DISABLE_TIMING));
-    EBB_DRIVER(cuEventRecord, 0, (s->event[i], handle_here(s)));
-    s->event_at[i] = s->issued;
-    s->pending += s->pending < EVENTS;
-    return 0;
-}
-
-static ebb_status_t record(ebb_stream_t *s)
-{
-    ebb_visit_t visit;
-    EBB_TRY(ebb_device_visit(s->device, &visit));
-    ebb_status_t status = record_here(s);
-    ebb_device_return(visit);
-    return status;
-}
-
 /* Everything up to the first pending event is over. */
 static void pass_first(ebb_stream_t *s)
 {
@@ -155,6 +131,55 @@ static void poll(ebb_stream_t *s)
 {
     while (s->pending && ebb_driver.cuEventQuery(s->event[s->first]) == CUDA_SUCCESS)
         pass_first(s);
+}
+
+/* All events are pending. One that may be done without becomes the next, the newest of these but the last, which stands for both then. */
+static void free_event(ebb_stream_t *s)
+{
+    unsigned at = EVENTS - 1;
+    while (at && s->kept[(s->first + at - 1) % EVENTS])
+        at--;
+    if (!at)
+        return;
+    const unsigned from = (s->first + at - 1) % EVENTS;
+    const CUevent freed = s->event[from];
+    for (unsigned k = at; k < EVENTS; k++) {
+        const unsigned to = (s->first + k - 1) % EVENTS, next = (s->first + k) % EVENTS;
+        s->event[to] = s->event[next];
+        s->event_at[to] = s->event_at[next];
+        s->kept[to] = s->kept[next];
+    }
+    s->event[newest(s)] = freed;
+    s->pending--;
+}
+
+/* Records behind everything issued so far: with the next event, or once more with the newest if all are
+ * pending and none may be done without. */
+static ebb_status_t record_here(ebb_stream_t *s)
+{
+    if (!may_record(s->device->ebb, handle_here(s))) /* it would become part of the graph */
+        return ebb_fail(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "an event on a captured stream", 0);
+    if (s->pending == EVENTS)
+        poll(s);
+    if (s->pending == EVENTS)
+        free_event(s);
+    unsigned i = s->pending < EVENTS ? (s->first + s->pending) % EVENTS : newest(s);
+    if (!s->event[i])
+        EBB_DRIVER(cuEventCreate, 0, (&s->event[i], CU_EVENT_DISABLE_TIMING));
+    EBB_DRIVER(cuEventRecord, 0, (s->event[i], handle_here(s)));
+    s->event_at[i] = s->issued;
+    s->kept[i] = false;
+    s->pending += s->pending < EVENTS;
+    return 0;
+}
+
+static ebb_status_t record(ebb_stream_t *s)
+{
+    ebb_visit_t visit;
+    EBB_TRY(ebb_device_visit(s->device, &visit));
+    ebb_status_t status = record_here(s);
+    ebb_device_return(visit);
+    return status;
 }
 
 /* The first pending event behind the mark, recorded now if need be. */
@@ -249,11 +274,15 @@ ebb_status_t ebb_mark_wait(ebb_mark_t mark)
     return 0;
 }
 
-void ebb_streams_record(ebb_t *ebb)
+void ebb_streams_record(ebb_t *ebb, bool legacy)
 {
-    for (ebb_stream_t *s = ebb->streams; s; s = s->next)
-        if (!ebb_stream_is_gone(s) && s->reached < s->issued && !is_recorded(s, s->issued))
-            record(s);
+    for (ebb_stream_t *s = ebb->streams; s; s = s->next) {
+        if (ebb_stream_is_gone(s) || s->reached >= s->issued ||
+            (!legacy && ebb_is_legacy_stream(handle_here(s))))
+            continue;
+        if (is_recorded(s, s->issued) || !record(s))
+            s->kept[newest(s)] = true;
+    }
 }
 
 void ebb_stream_synchronised(ebb_stream_t *s, uint64_t number)

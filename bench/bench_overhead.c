@@ -149,13 +149,12 @@ static bool measure_keep(bench_t *b)
     }
     b->keep_bytes = ebb_plan_sum(p, b->trace).peak_bytes;
     b->state_bytes = state_bytes(b->trace);
-    for (uint32_t i = 0; i < b->trace->operation_count; i++)
-        b->operations_ns += (double)b->trace->operation[i].duration_ns;
+    b->operations_ns = ebb_simulate_alone_ns(b->trace);
     ebb_plan_delete(p);
     return b->keep_bytes > b->state_bytes && b->operations_ns > 0;
 }
 
-static ebb_hardware_t hardware(double link, double memory)
+static ebb_hardware_t hardware(const ebb_trace_t *trace, double link, double memory)
 {
     const char *verify = getenv("BENCH_VERIFY");
     const double parts = verify ? atof(verify) : 10;
@@ -172,7 +171,8 @@ static ebb_hardware_t hardware(double link, double memory)
                             .hash_ns = 2000,
                             .hash_bytes_per_ns = memory,
                             .checked = parts > 0 ? 1 / parts : 0,
-                            .call_ns = 2000};
+                            .call_ns = 2000,
+                            .multiprocessors = trace->hardware.multiprocessors};
 }
 
 int main(int argc, char **argv)
@@ -188,9 +188,10 @@ int main(int argc, char **argv)
                  .request = {.host_bytes = INT64_MAX / 4,
                              .min_buffer = 1 << 20,
                              .offload = true,
-                             .recompute = true,
-                             .hardware = hardware(link, memory)}};
+                             .recompute = true}};
     fclose(f);
+    if (b.trace)
+        b.request.hardware = hardware(b.trace, link, memory);
     if (!b.trace || !measure_keep(&b)) {
         fprintf(stderr, "bench_overhead: %s: %s\n", argv[1], b.trace ? "nothing to plan" : why);
         return 2;

@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
-"""Training on 1 to 64 GPUs, by the software device's computed clock: tokens per second against the ideal, and memory, of each --zero.
+"""Training on 1 to 64 GPUs, by the software device's computed clock: tokens per second against the ideal, and memory, of each --zero; and what ebb
+takes for less memory.
 
-    python3 bench/scaling.py --build build [--models gpt2:1558M,llama:7B] [--worlds 1,8] >bench/results/scaling.txt
+    python3 bench/scaling.py --build build [--models gpt2:1558M,llama:7B] [--worlds 1,8] [--zeros 0,1] [--budget 50] >bench/results/scaling.txt
 
 Rank 0 of N runs by itself, dry (SOFTGPU_DRY=1: nothing is computed, nothing moves, nobody is waited for): a step takes what its kernels, and its
 collectives on a ring over the link, are declared to cost. That ranks come late is not in it. Ideal are N times the tokens of one GPU.
 
 Up to 8 GPUs are joined by NVLink. More are joined by a network, at so many Gbit/s for each GPU; then all of the ring is taken to be as slow. NCCL
 does better (trees, a ring for each network card): these rows are a lower bound.
+
+--budget PERCENT: under ebb, with the state and so much of the activation peak. The step is recorded in that dry run; what operations write, of which nothing
+is seen there, and which may be made again, is learned of a small model on one GPU or two (merge_traces.py). Then it is planned, proven and
+simulated (bench_overhead.c).
 """
 import argparse
 import datetime
@@ -16,11 +21,17 @@ import os
 import socket
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 
 # What large models need beside the defaults.
 MODELS = {"gpt2:1558M": ["--batch", "4"], "llama:7B": ["--batch", "1", "--save", "lean"]}
+# What is learned of a small one: flags of one GPU, and those of two, where each has half of the batch.
+SMALL = {"gpt2": ["--layers", "4", "--width", "128", "--heads", "2", "--context", "256", "--vocab", "16384", "--batch"],
+         "llama": ["--layers", "3", "--width", "256", "--heads", "2", "--kv-heads", "2", "--context", "512", "--hidden", "768", "--vocab", "16384", "--batch"]}
+SMALL_BATCH = {"gpt2": (18, 9), "llama": (8, 4)}
+RATES = {"A100": ("26", "2039"), "H100": ("55", "3350"), "RTX4090": ("26", "1008")}  # link and memory, GB/s (softgpu/driver/scheduler/profile.c)
 STEPS = 4
 WORLDS = [(1, "nvlink"), (2, "nvlink"), (4, "nvlink"), (8, "nvlink"), (16, "400"), (32, "400"), (64, "400"), (64, "100")]
 
@@ -46,11 +57,32 @@ def steps_of(log):
         return []
 
 
+def is_whole(trace):
+    """Whether it is there to its last line."""
+    try:
+        with open(trace, encoding="utf-8") as f:
+            head = json.loads(f.readline())
+            return sum(1 for line in f if line.endswith("\n")) == head["operations"] + head["buffers"] + head["moments"]
+    except (OSError, ValueError):
+        return False
+
+
 def trainer(o, model):
     return [os.path.join(o.build, "bin/ebb-train"), "--model", model, *MODELS.get(model, []), "--dtype", "bf16"]
 
 
-def run(o, model, ranks, link, *options):
+def clock_of(o, **more):
+    return dict(os.environ, LD_LIBRARY_PATH=os.path.join(o.build, "softgpu/lib"), SOFTGPU_SCHEDULER="deterministic", SOFTGPU_PROFILE=o.gpu,
+                SOFTGPU_MEMORY="512GiB", SOFTGPU_LOG="0", **more)
+
+
+def under_ebb(o, trace, **more):
+    """It writes the trace of a step."""
+    # Of one architecture, so that kernels have the same arguments in all traces.
+    return {"LD_PRELOAD": os.path.join(o.build, "lib/libebb.so"), "EBB_TRACE": str(trace), "EBB_LOG": "quiet", "SOFTGPU_ARCH": "80", **more}
+
+
+def run(o, model, ranks, link, *options, trace=None):
     """The last step: how long it takes on the device (ms), and what rank 0 needs (bytes). The program is ended there: what comes at its end needs contents."""
     with tempfile.TemporaryDirectory() as folder:
         log, data = os.path.join(folder, "log"), os.path.join(folder, "text")
@@ -58,8 +90,7 @@ def run(o, model, ranks, link, *options):
             f.write("the sea ebbs and flows " * 50000)
         with socket.create_server(("127.0.0.1", 0)) as s:
             port = s.getsockname()[1]
-        env = dict(os.environ, LD_LIBRARY_PATH=os.path.join(o.build, "softgpu/lib"), SOFTGPU_DRY="1", SOFTGPU_SCHEDULER="deterministic",
-                   SOFTGPU_PROFILE=o.gpu, SOFTGPU_MEMORY="512GiB", SOFTGPU_LOG="0")
+        env = clock_of(o, SOFTGPU_DRY="1", **(under_ebb(o, trace) if trace else {}))
         if ranks > 1:
             env.update(WORLD_SIZE=str(ranks), RANK="0", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
         if link != "nvlink":
@@ -68,12 +99,38 @@ def run(o, model, ranks, link, *options):
         with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL) as p:
             if ranks > 1:
                 come(port, ranks)
-            while p.poll() is None and len(steps_of(log)) < STEPS:
+            while p.poll() is None and (len(steps_of(log)) < STEPS or trace and not is_whole(trace)):
                 time.sleep(0.1)
             steps = steps_of(log)
             p.kill()
     assert len(steps) >= STEPS, f"{model} on {ranks} GPUs: the training ended by itself"
     return steps[STEPS - 1]["device_ms"], steps[STEPS - 1]["peak_bytes"]
+
+
+def facts_of(o, folder, model, several, zero):
+    """The trace of a small model's step, in which everything is proven."""
+    family = model.split(":", maxsplit=1)[0]
+    path = os.path.join(folder, f"{family}-{several}-{zero}")
+    if not os.path.exists(path + "-0"):
+        with open(os.path.join(folder, "text"), "w", encoding="ascii") as f:
+            f.write(" ".join(str(i) for i in range(60000)))
+        subprocess.run([*trainer(o, model), "--data", f.name, *SMALL[family], str(SMALL_BATCH[family][several]), "--steps", "16", "--sample", "0",
+                        "--eval-batches", "1", "--zero", str(zero), *(["--gpus", "2"] if several else [])], check=True, stdout=subprocess.DEVNULL,
+                       env=clock_of(o, SOFTGPU_DEVICES="2", **under_ebb(o, path + "-%r", EBB_POLICY="uniform:1")))
+    return path + "-0"
+
+
+def overhead_of(o, folder, model, ranks, link, zero):
+    """By what part a step under ebb is longer."""
+    recorded, merged = (os.path.join(folder, name) for name in ("recorded", "merged"))
+    if os.path.exists(recorded):
+        os.remove(recorded)
+    run(o, model, ranks, link, "--zero", str(zero), trace=recorded)
+    subprocess.run([sys.executable, "-B", os.path.join(os.path.dirname(os.path.abspath(__file__)), "merge_traces.py"), recorded,
+                    facts_of(o, folder, model, ranks > 1, zero), "-o", merged], check=True)
+    planned = subprocess.run([os.path.join(o.build, "bin/bench_overhead"), merged, *RATES[o.gpu], o.budget], check=True, capture_output=True, text=True,
+                             env=dict(os.environ, BENCH_POLICY="auto", LD_LIBRARY_PATH=os.path.join(o.build, "softgpu/lib")))
+    return json.loads(planned.stdout)["budgets"][0]["plans"][0].get("overhead")
 
 
 def tokens_of(o, model):
@@ -86,19 +143,28 @@ def tokens_of(o, model):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build")
-    parser.add_argument("--gpu", default="H100")
+    parser.add_argument("--gpu", default="H100", choices=RATES)
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--worlds", default="1,2,4,8,16,32,64", help="numbers of GPUs, of which 1 is what the others are compared with")
+    parser.add_argument("--zeros", default="0,1,2,3")
+    parser.add_argument("--budget", help="percent of the activation peak")
     o = parser.parse_args()
-    print(f"python3 bench/scaling.py --gpu {o.gpu} --models {o.models} --worlds {o.worlds}: {datetime.date.today()}, computed clock of {o.gpu}")
+    o.build = os.path.abspath(o.build)
+    print(f"python3 bench/scaling.py {' '.join(sys.argv[1:])}: {datetime.date.today()}, computed clock of {o.gpu}")
+    with tempfile.TemporaryDirectory() as folder:
+        rows(o, folder)
+
+
+def rows(o, folder):
     for model in o.models.split(","):
         tokens, alone = tokens_of(o, model), None
         for ranks, link in [w for w in WORLDS if str(w[0]) in o.worlds.split(",")]:
-            for zero in range(4 if ranks > 1 else 1):
+            for zero in [int(z) for z in o.zeros.split(",")] if ranks > 1 else [0]:
                 ms, peak = run(o, model, ranks, link, "--zero", str(zero))
                 alone = alone or ms
+                more = overhead_of(o, folder, model, ranks, link, zero) if o.budget else None
                 print(f"{model:12} {ranks:3} GPUs {link if ranks > 1 else '':7} --zero {zero}  {ms:9.2f} ms  {ranks * tokens / ms * 1e3:9.0f} tokens/s  "
-                      f"{alone / ms:7.2%} of ideal  {peak / 2**30:6.2f} GiB each", flush=True)
+                      f"{alone / ms:7.2%} of ideal  {peak / 2**30:6.2f} GiB each{f'  ebb {more:+.2%}' if more is not None else ''}", flush=True)
 
 
 if __name__ == "__main__":

@@ -10,12 +10,12 @@
 #include <string.h>
 
 static const ebb_gpu_t gpus[] = {
-    {"A100", 312, 2039, 25, 25, 80},       {"H100", 989.4, 3350, 50, 50, 80},
-    {"H100 PCIe", 756, 2000, 50, 50, 80},  {"H200", 989.4, 4800, 50, 50, 141},
-    {"GH200", 989.4, 4000, 170, 411, 96},  {"B200", 2250, 8000, 50, 50, 180},
-    {"L4", 121, 300, 25, 25, 24},          {"L40S", 362, 864, 25, 25, 48},
-    {"RTX 3090", 71, 936, 25, 25, 24},     {"RTX 4090", 165.2, 1008, 25, 25, 24},
-    {"RTX 5090", 209.5, 1792, 50, 50, 32},
+    {"A100", 312, 2039, 25, 25, 80, 108},      {"H100", 989.4, 3350, 50, 50, 80, 132},
+    {"H100 PCIe", 756, 2000, 50, 50, 80, 114}, {"H200", 989.4, 4800, 50, 50, 141, 132},
+    {"GH200", 989.4, 4000, 170, 411, 96, 132}, {"B200", 2250, 8000, 50, 50, 180, 148},
+    {"L4", 121, 300, 25, 25, 24, 58},          {"L40S", 362, 864, 25, 25, 48, 142},
+    {"RTX 3090", 71, 936, 25, 25, 24, 82},     {"RTX 4090", 165.2, 1008, 25, 25, 24, 128},
+    {"RTX 5090", 209.5, 1792, 50, 50, 32, 170},
 };
 enum { GPUS = sizeof gpus / sizeof gpus[0] };
 
@@ -98,4 +98,5 @@ void ebb_gpu_rescale(ebb_trace_t *t, const ebb_gpu_t *from, const ebb_gpu_t *to)
     t->hardware.hash_bytes_per_ns *= memory;
     t->hardware.out_slowdown *= out / memory; /* the part of the memory's rate that a copy takes */
     t->hardware.in_slowdown *= in / memory;
+    t->hardware.multiprocessors = to->multiprocessors;
 }

@@ -12,6 +12,7 @@ typedef struct ebb_gpu {
     double memory_gbs;      /* bytes of its memory, 1e9 a second */
     double out_gbs, in_gbs; /* to the host and from it, 1e9 bytes a second: what copies reach */
     unsigned memory_gib;    /* as sold; of models of two sizes the larger one */
+    unsigned multiprocessors;
 } ebb_gpu_t;
 
 /* By the beginning of a name, letters of either case, spaces and hyphens ignored. NULL: there is none. */

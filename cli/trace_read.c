@@ -133,6 +133,7 @@ static bool read_operation(ebb_lines_t *r, ebb_trace_t *t, const cJSON *o)
     if (!read_names(r, t, p, o) || !get_triple(r, o, "grid", p->grid) || !get_triple(r, o, "block", p->block))
         return false;
     p->resident = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "resident"));
+    p->communicates = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "communicates"));
     p->stream = (uint32_t)n[1];
     p->thread = (uint32_t)n[2];
     p->shared_bytes = (uint32_t)n[3];

@@ -160,7 +160,7 @@ typedef struct ebb_capture {
 void ebb_capture_begins(ebb_t *ebb)
 {
     ebb_interrupt_all(ebb, "a stream is captured");
-    ebb_streams_record(ebb); /* later it could not be asked how far they are */
+    ebb_streams_record(ebb, true); /* later it could not be asked how far they are */
     atomic_fetch_add(&ebb->captures, 1);
 }
 

@@ -65,7 +65,7 @@ static CUresult wait_event(CUstream stream, CUevent event, unsigned flags)
     ebb_device_t *dev = ebb_captures_under_way(&ebb_global) ? ebb_enter_work() : NULL;
     if (dev) {
         ebb_stream_of(dev, stream);
-        ebb_streams_record(dev->ebb);
+        ebb_streams_record(dev->ebb, true);
         ebb_unlock();
     }
     return ebb_order_done(EBB_PASS(cuStreamWaitEvent, (stream, event, flags)), EBB_ORDER_WAIT, stream, event);

@@ -15,8 +15,8 @@ static void expect_wait(CUdeviceptr address)
     const ebb_device_t *dev = ebb_enter_at(address);
     if (!dev)
         return;
-    ebb_end_plans(dev->ebb, "a stream waits for a value in memory");
-    ebb_streams_record(dev->ebb);
+    const bool first = ebb_end_plans(dev->ebb, "a stream waits for a value in memory");
+    ebb_streams_record(dev->ebb, first); /* the legacy stream may stand behind a wait that came before */
     ebb_buffer_t *b = ebb_buffer_at(dev->ebb, address);
     if (b && ebb_buffer_is_large(b) && !b->pinned)
         ebb_buffer_pin(b);

@@ -30,7 +30,8 @@
  * beginning. (A launch that may begin early is given that up: hook/work.c. Events that a kernel records before its end are
  * none of the trace's.) What it leaves open is a kernel that was there before and reaches the chunk by other means than its
  * arguments, when a flag in memory tells it to, as kernels that communicate and persistent ones do. Those are the operations that the
- * trace calls resident, and as it is not known what they touch, nothing changes hands beside them.
+ * trace calls resident, and as it is not known what they touch, nothing changes hands beside them. (A kernel of NCCL's whose call ebb has heard
+ * touches what that named, and memory of NCCL's own, which is foreign or found through its arguments: its accesses are all among the trace's.)
  */
 #ifndef EBB_CHECKER_H
 #define EBB_CHECKER_H

@@ -7,7 +7,7 @@
 
 void ebb_engines_begin(ebb_engines_t *e, const ebb_hardware_t *hardware, uint32_t queues, size_t tasks)
 {
-    *e = (ebb_engines_t){.hardware = hardware, .queues = queues, .rate = {1, 1, 1}};
+    *e = (ebb_engines_t){.hardware = hardware, .queues = queues, .rate = {1, 1, 1, 1}};
     e->task =
         tasks < UINT32_MAX ? malloc(tasks * sizeof *e->task) : NULL; /* else room is made as it is needed */
     e->task_room = e->task ? (uint32_t)tasks : 0;
@@ -93,7 +93,10 @@ static void take_up(ebb_engines_t *e, uint32_t engine, uint32_t task)
 static void set_rates(ebb_engines_t *e)
 {
     const bool out = e->running[EBB_ENGINE_OUT] != EBB_NONE, in = e->running[EBB_ENGINE_IN] != EBB_NONE;
+    const uint32_t communicates = e->running[EBB_ENGINE_COMMUNICATION];
     e->rate[EBB_ENGINE_COMPUTE] = 1 / (1 + e->hardware->out_slowdown * out + e->hardware->in_slowdown * in);
+    if (communicates != EBB_NONE)
+        e->rate[EBB_ENGINE_COMPUTE] *= 1 - e->task[communicates].takes;
     for (int way = 0; way < 2; way++)
         e->rate[EBB_ENGINE_OUT + way] = ebb_hardware_part(e->hardware, way, out && in);
 }
@@ -101,7 +104,7 @@ static void set_rates(ebb_engines_t *e)
 /* All that is over by now without an engine is; an engine that is free takes up what was issued first. */
 static void settle(ebb_engines_t *e)
 {
-    uint32_t first[EBB_ENGINES] = {EBB_NONE, EBB_NONE, EBB_NONE}, computing = 0;
+    uint32_t first[EBB_ENGINES] = {EBB_NONE, EBB_NONE, EBB_NONE, EBB_NONE}, computing = 0;
     for (bool any = true; any;) {
         any = false;
         for (uint32_t q = 0; q < e->queues; q++)
@@ -149,8 +152,8 @@ static void compute_on(ebb_engines_t *e, double until)
         t = next;
     }
     e->left[EBB_ENGINE_COMPUTE] = left;
-    for (int way = EBB_ENGINE_OUT; way <= EBB_ENGINE_IN; way++)
-        work_off(e, way, e->now - begin);
+    for (int i = EBB_ENGINE_COMPUTE + 1; i < EBB_ENGINES; i++)
+        work_off(e, i, e->now - begin);
 }
 
 static double end_of(const ebb_engines_t *e, int engine)
@@ -167,7 +170,9 @@ static double sooner(double a, double b)
 static bool pass(ebb_engines_t *e)
 {
     static const double nothing = 1e-6; /* what is left by rounding, or is lost beside the time itself */
-    const double other = sooner(e->arrival, sooner(end_of(e, EBB_ENGINE_OUT), end_of(e, EBB_ENGINE_IN)));
+    double other = e->arrival;
+    for (int i = EBB_ENGINE_COMPUTE + 1; i < EBB_ENGINES; i++)
+        other = sooner(other, end_of(e, i));
     if (e->running[EBB_ENGINE_COMPUTE] != EBB_NONE && !e->contended)
         compute_on(e, other);
     const double now = e->now, to = sooner(other, end_of(e, EBB_ENGINE_COMPUTE));

@@ -9,19 +9,27 @@
  * A device as the simulator sees it: queues of tasks, and engines that work them off, from event to event.
  *
  * What is issued goes into queues: the program's streams, then out, then in. Each queue is worked off in order. Operations take
- * turns on one engine, copies on one for each way: what is at the head of its queue and has been issued first is the next. A
- * wait needs no engine: it is over when that has ended what it is for.
+ * turns on one engine, copies on one for each way, what communicates with other ranks on one of its own: what is at the head of its queue and
+ * has been issued first is the next. A wait needs no engine: it is over when that has ended what it is for.
  *
  * A value with its own memory: any thread.
  */
 
 #define EBB_NOT_YET 1e300 /* later than any moment */
 
-enum { EBB_ENGINE_COMPUTE, EBB_ENGINE_OUT, EBB_ENGINE_IN, EBB_ENGINES, EBB_ENGINE_NONE = EBB_ENGINES };
+enum {
+    EBB_ENGINE_COMPUTE,
+    EBB_ENGINE_OUT,
+    EBB_ENGINE_IN,
+    EBB_ENGINE_COMMUNICATION,
+    EBB_ENGINES,
+    EBB_ENGINE_NONE = EBB_ENGINES
+};
 
 typedef struct ebb_task {
     double issued;        /* by the host: not before */
     double work;          /* ns, had it the device for itself */
+    double takes;         /* of what communicates: the part of the multiprocessors that operations do without */
     double begin;         /* at work; of a wait: head of its queue; or NOT_YET */
     double end;           /* over, or NOT_YET */
     uint32_t after, next; /* a wait: for this task; EBB_NONE: for nothing. The next one in the queue */

@@ -146,6 +146,42 @@ uint32_t ebb_plan_streams(const ebb_trace_t *t)
     return last == UINT32_MAX ? last : last + 1;
 }
 
+static void note_streams(uint32_t *used, const ebb_plan_t *p, const ebb_trace_t *t)
+{
+    for (uint32_t i = 0; i < t->operation_count; i++) {
+        const ebb_trace_operation_t *o = &t->operation[i];
+        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
+            used[t->access[k].buffer] |= UINT32_C(1) << o->stream % EBB_PLAN_STREAMS;
+    }
+    for (uint32_t i = 0; i < p->action_count; i++) {
+        const ebb_action_t *a = &p->action[i];
+        const ebb_trace_operation_t *o = a->kind == EBB_REPLAY ? &t->operation[a->operation] : NULL;
+        for (uint32_t k = 0; o && k < o->access_count; k++)
+            used[ebb_plan_place(p, a, t->access[o->first_access + k].buffer)] |=
+                UINT32_C(1) << a->stream % EBB_PLAN_STREAMS;
+    }
+}
+
+uint32_t *ebb_plan_place_streams(const ebb_plan_t *p, const ebb_trace_t *t)
+{
+    uint32_t *used = calloc((size_t)p->place_count + 1, sizeof *used);
+    uint32_t *of_chunk = calloc((size_t)p->chunk_count + 1, sizeof *of_chunk);
+    if (used && of_chunk) {
+        note_streams(used, p, t);
+        for (uint32_t i = 0; i < p->place_count; i++)
+            for (uint32_t c = 0; c < p->place[i].chunk_count; c++)
+                of_chunk[p->chunk[p->place[i].first_chunk + c]] |= used[i];
+        for (uint32_t i = 0; i < p->place_count; i++)
+            for (uint32_t c = 0; c < p->place[i].chunk_count; c++)
+                used[i] |= of_chunk[p->chunk[p->place[i].first_chunk + c]];
+    } else {
+        free(used);
+        used = NULL;
+    }
+    free(of_chunk);
+    return used;
+}
+
 /* ---- what it comes to ---- */
 
 enum { OFFLOADED = 1, DROPPED = 2 };

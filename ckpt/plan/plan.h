@@ -147,6 +147,9 @@ static inline uint32_t ebb_plan_place(const ebb_plan_t *plan, const ebb_action_t
 /* How many of the program's streams a plan for this trace knows: 0 .. n - 1. One, if all operations are on stream 0. More than
  * EBB_PLAN_STREAMS: there is no plan for it. */
 uint32_t ebb_plan_streams(const ebb_trace_t *trace);
+/* [places]: the program's streams, one bit for each, on which operations or replays use the place, or another one on a chunk of its. NULL: no
+ * memory. The caller's, by free. */
+uint32_t *ebb_plan_place_streams(const ebb_plan_t *plan, const ebb_trace_t *trace);
 
 /* What the plan does with the buffers: per fate the gaps and the bytes in them, and what a step costs. */
 typedef struct ebb_plan_sum {
@@ -248,7 +251,8 @@ void ebb_rotation_turn(const ebb_trace_t *trace, uint32_t *place);
  * the link. Of the host's time only its calls of the driver are known, not what the program does between them. A few steps are
  * gone through, until what one step leaves to the next has settled; the last one is told.
  *
- * Several of the program's streams share the device: their operations take turns on it, one at a time, the one first that was issued
+ * Several of the program's streams share the device: their operations, but for what communicates with other ranks and runs beside them,
+ * take turns on it, one at a time, the one first that was issued
  * first of those that may begin (an operation of a training step fills a device; small ones that would fit beside it are thought
  * slower than they are). Events that the trace shows, waits of its host threads and the runner's own order them.
  *

@@ -26,6 +26,7 @@ typedef struct price {
     double check_ns;  /* comparing what is recomputed, here or behind here */
     double calls;     /* of the driver, to issue all that, but for what streams have to meet for */
     unsigned checks;  /* hashes */
+    uint32_t streams; /* that wait for them, and they for these */
 } price_t;
 
 static double at_rate(double launch_ns, double bytes, double bytes_per_ns)
@@ -61,12 +62,14 @@ static void price_replay(price_t *price, const ebb_plan_t *p, const ebb_trace_t 
 
 /* A part of it is hashed when it is given up, and when it is there again. */
 static void price_checks(price_t *price, const ebb_plan_t *p, const uint32_t *completion,
-                         const ebb_hardware_t *h)
+                         const uint32_t *streams, const ebb_hardware_t *h)
 {
     for (uint32_t i = 0; i < p->action_count; i++) {
         if (completion[i] == EBB_NONE)
             continue;
         const double hash = ebb_check_ns(h, p->place[p->action[i].place].bytes);
+        price[i].streams |= streams ? streams[p->action[i].place] : 0;
+        price[completion[i]].streams |= price[i].streams;
         price[i].check_ns += hash;
         price[i].calls++;
         price[i].checks++;
@@ -77,18 +80,20 @@ static void price_checks(price_t *price, const ebb_plan_t *p, const uint32_t *co
 }
 
 /* [actions], or NULL: no memory. */
-static price_t *find_prices(const ebb_plan_t *p, const ebb_trace_t *t, const ebb_hardware_t *h)
+static price_t *find_prices(const ebb_plan_t *p, const ebb_trace_t *t, const ebb_hardware_t *h, bool several)
 {
     price_t *price = calloc((size_t)p->action_count + 1, sizeof *price);
-    uint32_t *completion = ebb_plan_completions(p, t), *first_touch = ebb_trace_first_touches(t);
-    const bool good = price && completion && first_touch;
+    uint32_t *completion = ebb_plan_completions(p, t), *first_touch = ebb_trace_first_touches(t),
+             *streams = several ? ebb_plan_place_streams(p, t) : NULL;
+    const bool good = price && completion && first_touch && (streams || !several);
     for (uint32_t i = 0; good && i < p->action_count; i++)
         if (p->action[i].kind == EBB_REPLAY)
             price_replay(&price[i], p, t, first_touch, &p->action[i], h);
     if (good && h->checked > 0)
-        price_checks(price, p, completion, h);
+        price_checks(price, p, completion, streams, h);
     free(completion);
     free(first_touch);
+    free(streams);
     if (good)
         return price;
     free(price);
@@ -174,15 +179,25 @@ static void sync(issue_t *s, uint32_t task)
 
 /* ---- what it issues ---- */
 
+/* A block of what communicates has a multiprocessor to itself. */
+static double part_taken(const issue_t *s, const ebb_trace_operation_t *o)
+{
+    const double blocks = (double)o->grid[0] * o->grid[1] * o->grid[2], all = s->hardware->multiprocessors;
+    return all < 1 ? 0 : (blocks < all - 1 ? blocks : all - 1) / all;
+}
+
 static uint32_t add(issue_t *s, uint32_t queue, uint32_t engine, double work, uint32_t track, uint32_t index)
 {
-    return ebb_engines_add(&s->device, &(ebb_task_t){.queue = (uint8_t)queue,
-                                                     .engine = (uint8_t)engine,
-                                                     .after = EBB_NONE,
-                                                     .issued = s->last,
-                                                     .work = work,
-                                                     .track = (uint8_t)track,
-                                                     .index = index});
+    const bool communicates = engine == EBB_ENGINE_COMMUNICATION;
+    return ebb_engines_add(
+        &s->device, &(ebb_task_t){.queue = (uint8_t)queue,
+                                  .engine = (uint8_t)engine,
+                                  .after = EBB_NONE,
+                                  .issued = s->last,
+                                  .work = work,
+                                  .takes = communicates ? part_taken(s, &s->trace->operation[index]) : 0,
+                                  .track = (uint8_t)track,
+                                  .index = index});
 }
 
 /* Of one stream a wait for a copy counts before that for the host, which is told there. */
@@ -208,16 +223,16 @@ static void wait_for_streams(issue_t *s, uint32_t queue, uint32_t after)
     }
 }
 
-static void gather(issue_t *s)
+static void gather(issue_t *s, uint32_t streams)
 {
-    wait_for_streams(s, s->first, UINT32_MAX);
+    wait_for_streams(s, s->first, streams);
 }
 
-/* All others, copies too, if there are several. */
-static void scatter(issue_t *s)
+/* These of the others, copies too, if there are several. */
+static void scatter(issue_t *s, uint32_t streams)
 {
     for (uint32_t q = 0; s->several && q < s->streams + 2; q++)
-        if (q != s->first)
+        if (q != s->first && (q >= s->streams || streams >> q & 1))
             wait_for_streams(s, q, UINT32_C(1) << s->first);
 }
 
@@ -251,6 +266,8 @@ static void pass_syncs(issue_t *s, uint32_t operation)
 /* A copy between host and device is one out if it reads memory of the device. */
 static uint32_t engine_of(const ebb_trace_t *t, const ebb_trace_operation_t *o)
 {
+    if (o->communicates)
+        return EBB_ENGINE_COMMUNICATION;
     if (!ebb_trace_is_host_copy(o))
         return EBB_ENGINE_COMPUTE;
     return o->access_count && t->access[o->first_access].mode == EBB_READS ? EBB_ENGINE_OUT : EBB_ENGINE_IN;
@@ -287,16 +304,16 @@ static void copy(issue_t *s, uint32_t index)
     call(s, s->several); /* the event behind it */
 }
 
-/* Hashes are taken on the first stream, with all others waiting. */
+/* Hashes are taken on the first stream, with those waiting that use the memory. */
 static void check(issue_t *s, uint32_t index)
 {
     const price_t *price = &s->price[index];
     const unsigned parts = s->several ? price->checks : price->checks > 0;
     for (unsigned i = 0; i < parts; i++) {
-        gather(s);
+        gather(s, price->streams);
         call(s, s->several);
         add(s, s->first, EBB_ENGINE_COMPUTE, price->check_ns / parts, EBB_TRACK_CHECK, index);
-        scatter(s);
+        scatter(s, price->streams);
     }
 }
 
@@ -359,14 +376,14 @@ static uint32_t read_clock(issue_t *s, double calls)
 /* Of one stream the clock's own calls are not counted, nor is the host behind the last task. */
 static void begin_step(issue_t *s)
 {
-    gather(s);
+    gather(s, UINT32_MAX);
     s->begun = read_clock(s, s->several ? CLOCK_CALLS : 0);
-    scatter(s);
+    scatter(s, UINT32_MAX);
 }
 
 static void end_step(issue_t *s)
 {
-    gather(s);
+    gather(s, UINT32_MAX);
     s->ended = s->several ? read_clock(s, 1) : s->device.newest[s->first];
 }
 
@@ -462,7 +479,7 @@ static bool simulate(ebb_simulation_t *out, const ebb_plan_t *p, const ebb_trace
                  .ended = EBB_NONE};
     const size_t actions = p ? p->action_count : 0;
     joins_t joins = {0};
-    price_t *price = p ? find_prices(p, t, hardware) : NULL;
+    price_t *price = p ? find_prices(p, t, hardware, s.several) : NULL;
     s.first = t->operation_count ? stream_of(&s, t->operation[0].stream) : 0;
     s.event = malloc(((size_t)t->sync_count + 1) * sizeof *s.event);
     s.copy = malloc((actions + 1) * sizeof *s.copy);
@@ -490,6 +507,13 @@ static bool simulate(ebb_simulation_t *out, const ebb_plan_t *p, const ebb_trace
     return good;
 }
 
+static bool simulate_alone(ebb_simulation_t *out, const ebb_trace_t *t)
+{
+    const ebb_hardware_t any = {
+        .out_bytes_per_ns = 1, .in_bytes_per_ns = 1, .multiprocessors = t->hardware.multiprocessors};
+    return simulate(out, NULL, t, &any, false);
+}
+
 bool ebb_simulate(ebb_simulation_t *out, const ebb_plan_t *p, const ebb_trace_t *t,
                   const ebb_hardware_t *hardware, bool in_detail)
 {
@@ -499,7 +523,12 @@ bool ebb_simulate(ebb_simulation_t *out, const ebb_plan_t *p, const ebb_trace_t 
     const double copies = out->track_ns[EBB_TRACK_OUT] + out->track_ns[EBB_TRACK_IN],
                  exposed = out->track_ns[EBB_TRACK_WAIT_OUT] + out->track_ns[EBB_TRACK_WAIT_IN];
     out->hidden_ns = copies > exposed ? copies - exposed : 0;
-    out->alone_ns = ebb_simulate_alone_ns(t);
+    ebb_simulation_t alone;
+    if (simulate_alone(&alone, t)) {
+        out->alone_ns = alone.step_ns;
+        /* By what communicates anyhow, but for as much of it as the plan has moved away from operations. */
+        out->slowed_ns = out->slowed_ns > alone.slowed_ns ? out->slowed_ns - alone.slowed_ns : 0;
+    }
     out->peak_bytes = p->chunk_count * p->chunk_bytes + p->small_bytes;
     if (!in_detail || ebb_simulate_levels(out, p, t))
         return true;
@@ -509,9 +538,8 @@ bool ebb_simulate(ebb_simulation_t *out, const ebb_plan_t *p, const ebb_trace_t 
 
 double ebb_simulate_alone_ns(const ebb_trace_t *t)
 {
-    static const ebb_hardware_t any = {.out_bytes_per_ns = 1, .in_bytes_per_ns = 1};
     ebb_simulation_t alone;
-    return simulate(&alone, NULL, t, &any, false) ? alone.step_ns : 0;
+    return simulate_alone(&alone, t) ? alone.step_ns : 0;
 }
 
 void ebb_simulation_delete(ebb_simulation_t *s)

@@ -235,12 +235,12 @@ static void collect(ebb_bound_t *bound, const ebb_model_t *m, drops_t *d, uint32
     }
 }
 
-/* The program's streams take turns on the device (plan.h), which a copy between it and the host leaves idle. */
+/* The program's streams take turns on the device (plan.h), which copies between it and the host, and what communicates, leave to replays. */
 static double idle_ns(const ebb_model_t *m, double step_ns)
 {
     const ebb_trace_t *t = m->trace;
     for (uint32_t i = 0; i < t->operation_count; i++)
-        if (!ebb_trace_is_host_copy(&t->operation[i]))
+        if (!ebb_trace_is_host_copy(&t->operation[i]) && !t->operation[i].communicates)
             step_ns -= (double)t->operation[i].duration_ns;
     return step_ns > 0 ? step_ns : 0;
 }

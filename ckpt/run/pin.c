@@ -37,14 +37,15 @@ bool ebb_keeps_everything(ebb_device_t *dev)
            atomic_load_explicit(&dev->ebb->run->pins->keeping[dev->number], memory_order_relaxed);
 }
 
-void ebb_end_plans(ebb_t *ebb, const char *why)
+bool ebb_end_plans(ebb_t *ebb, const char *why)
 {
-    if (!atomic_exchange(&ebb->run->pins->ended, true)) {
-        ebb_log(EBB_INFO, "no plans from now on: %s", why);
-        ebb_interrupt_all(ebb, why);
-        for (unsigned i = 0; i < ebb->device_count; i++)
-            ebb_pinned_expect_nothing(&ebb->device[i]);
-    }
+    if (atomic_exchange(&ebb->run->pins->ended, true))
+        return false;
+    ebb_log(EBB_INFO, "no plans from now on: %s", why);
+    ebb_interrupt_all(ebb, why);
+    for (unsigned i = 0; i < ebb->device_count; i++)
+        ebb_pinned_expect_nothing(&ebb->device[i]);
+    return true;
 }
 
 bool ebb_plans_rest(ebb_device_t *dev)

@@ -20,6 +20,14 @@ static ebb_rates_t known_rates(ebb_device_t *dev, const ebb_rates_t *measured)
                          measured->in > 0 ? measured->in : link.in};
 }
 
+static int multiprocessors(const ebb_device_t *dev)
+{
+    int count = 0;
+    return ebb_driver.cuDeviceGetAttribute(&count, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, dev->device)
+               ? 0
+               : count;
+}
+
 /* What a step's work takes here. The rates are those of each way alone, or what late copies have shown. */
 static ebb_hardware_t hardware(ebb_device_t *dev, const ebb_rates_t *rates)
 {
@@ -39,7 +47,8 @@ static ebb_hardware_t hardware(ebb_device_t *dev, const ebb_rates_t *rates)
                             .hash_ns = p.hash_ns,
                             .hash_bytes_per_ns = p.hash_bytes_per_ns,
                             .checked = ebb_options.verify ? 1.0 / (double)ebb_options.verify : 0,
-                            .call_ns = p.call_ns};
+                            .call_ns = p.call_ns,
+                            .multiprocessors = multiprocessors(dev)};
 }
 
 void ebb_planning_describe(ebb_device_t *dev, ebb_trace_t *trace)

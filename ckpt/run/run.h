@@ -80,8 +80,8 @@ void ebb_keep_device(ebb_device_t *dev, const char *why);
 bool ebb_keeps_everything(ebb_device_t *dev);
 /* From now on no step is learned and no plan followed, no kernel of ebb's is loaded and nothing pinned ahead, on any device: all of these wait, or
  * the driver may (CUDA programming guide, Lazy Loading and Implicit Synchronization), for the device, which perhaps waits for what the
- * program has not issued yet; or an invariant is broken (status.h). Lock held. */
-void ebb_end_plans(ebb_t *ebb, const char *why);
+ * program has not issued yet; or an invariant is broken (status.h). False: so it was already. Lock held. */
+bool ebb_end_plans(ebb_t *ebb, const char *why);
 /* No plan may be made or followed now: everything is kept, plans have ended, or a stream is being captured (the device may
  * not be waited for then). */
 bool ebb_plans_rest(ebb_device_t *dev);

@@ -147,8 +147,8 @@ void ebb_variant_learn(ebb_device_t *dev, ebb_variant_t *k)
     if (learned == EBB_LEARNED) {
         k->learned = ebb_profile_recording(k->profile);
         forget_gone(dev);
-        k->learned->alone_ns = ebb_simulate_alone_ns(k->learned->trace);
         ebb_planning_describe(dev, k->learned->trace);
+        k->learned->alone_ns = ebb_simulate_alone_ns(k->learned->trace);
         ebb_files_trace(dev->ebb, ebb_variant_number(dev->ebb, k), k->learned->trace);
         size_budget(dev, k->learned->trace);
         k->phase = needs_plan(dev) ? EBB_PHASE_DRIVE : EBB_PHASE_REACTIVE;

@@ -301,6 +301,8 @@ static void write_operation(FILE *out, const ebb_trace_t *t, uint32_t index)
             o->param_bytes, o->at_ns, o->duration_ns);
     if (o->resident)
         fputs(", \"resident\": true", out);
+    if (o->communicates)
+        fputs(", \"communicates\": true", out);
     fprintf(out,
             ", \"verdict\": \"%s\", \"proofs\": %" PRIu32 ", \"proof_ns\": %" PRIu64
             ", \"proof_bytes\": %" PRIu64 ", \"args\": \"",

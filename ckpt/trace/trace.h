@@ -26,6 +26,7 @@
  *    "verdict": .., "proofs": .., "proof_ns": .., "proof_bytes": .., "args": "hex",
  *    "access": [[buffer, offset, param_offset, first_tile, tiles, mode], ..]}     n lines, in order
  *       "resident": true in it: a kernel that may touch more than its accesses tell, when memory tells it to (checker.h)
+ *       "communicates": true in it: one that waits for other ranks and moves data between them
  *   {"moment": index, "before": op, "what": .., "stream": s, "thread": t, "id": ..}   k lines, in order
  * chunk_bytes  of device memory that a plan moves at once; a power of two
  * tile_bytes   the unit of first_tile and tiles; a power of two
@@ -86,7 +87,8 @@
     X(hash_ns) /* a hash: a launch, and its bytes */                                                         \
     X(hash_bytes_per_ns)                                                                                     \
     X(checked) /* part of what is recomputed that is hashed, before and after, and compared */               \
-    X(call_ns) /* of the host: a call of the driver */
+    X(call_ns) /* of the host: a call of the driver */                                                       \
+    X(multiprocessors) /* of the device: what communicates takes one for each of its blocks; 0: none */
 
 typedef struct ebb_hardware {
 #define FIELD(name) double name;
@@ -170,7 +172,8 @@ typedef struct ebb_trace_operation {
     ebb_verdict_t verdict;
     uint32_t proofs; /* replays that gave the same bits; 0: may not be replayed */
     uint64_t proof_ns, proof_bytes;
-    bool resident; /* may touch more than its accesses, while it runs */
+    bool resident;     /* may touch more than its accesses, while it runs */
+    bool communicates; /* with other ranks: operations of other streams run beside it */
     uint32_t first_access, access_count;
     uint32_t first_arg, arg_bytes; /* in the trace's argument bytes */
 } ebb_trace_operation_t;

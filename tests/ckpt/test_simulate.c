@@ -255,6 +255,66 @@ static void events_and_waits_of_the_host_order_streams(void **state)
     }
 }
 
+/* It takes one of four multiprocessors while it runs, with a plan and without. */
+static void what_communicates_runs_beside_operations(void **state)
+{
+    (void)state;
+    ebb_simulation_t s;
+    ebb_hardware_t hardware = fast;
+    ebb_trace_t *t = three_operations();
+    ebb_plan_t *p = ebb_plan_new(t);
+    trace_set_streams(t, "010");
+    t->operation[1].communicates = true;
+    t->operation[1].grid[0] = t->operation[1].grid[1] = t->operation[1].grid[2] = 1;
+    assert_true(ebb_simulate(&s, p, t, &hardware, false));
+    assert_true(is(s.step_ns, 2 * OP_NS) && is(s.alone_ns, 2 * OP_NS) && is(s.slowed_ns, 0));
+    hardware.multiprocessors = t->hardware.multiprocessors = 4;
+    assert_true(ebb_simulate(&s, p, t, &hardware, false));
+    assert_true(is(s.step_ns, 2.25 * OP_NS) && is(s.alone_ns, s.step_ns) && is(s.slowed_ns, 0));
+    t->operation[1].grid[0] = 1000;
+    assert_true(ebb_simulate(&s, p, t, &hardware, false));
+    assert_true(is(s.step_ns, 2.75 * OP_NS));
+    ebb_plan_delete(p);
+    ebb_trace_delete(t);
+}
+
+/* Operation 0 makes buffer 1, which is given up and made again for operation 3; operation 1 goes on meanwhile on another stream. */
+static void hashes_wait_for_streams_that_use_the_memory(void **state)
+{
+    (void)state;
+    static const uint32_t used[] = {1, 0, 0, 1};
+    ebb_hardware_t hardware = fast;
+    hardware.checked = 1;
+    hardware.hash_ns = 100;
+    hardware.hash_bytes_per_ns = 1e12;
+    for (int shared = 0; shared < 2; shared++) {
+        ebb_simulation_t s;
+        ebb_trace_t *t = ebb_trace_new(2 << 20);
+        *ebb_trace_add_buffer(t) = (ebb_trace_buffer_t){.bytes = BUFFER, .born = EBB_NONE, .dies = EBB_NONE};
+        *ebb_trace_add_buffer(t) =
+            (ebb_trace_buffer_t){.bytes = BUFFER, .born = 0, .dies = 4, .next = EBB_NONE};
+        for (int i = 0; i < 4; i++) {
+            ebb_trace_operation_t *o = ebb_trace_add_operation(t);
+            o->duration_ns = i == 1 ? 5 * OP_NS : OP_NS;
+            o->communicates = i == 1;
+            *ebb_trace_add_access(t) =
+                (ebb_trace_access_t){.buffer = used[i], .mode = i ? EBB_READS : EBB_REPLACES};
+        }
+        trace_set_streams(t, "0100");
+        ebb_plan_t *p = ebb_plan_new(t);
+        p->chunk_count = shared ? 2 : 4;
+        for (uint32_t i = 0; i < 4; i++)
+            assert_true(ebb_plan_add_chunk(p, &p->place[i / 2], shared ? i % 2 : i));
+        ebb_plan_add_action(p, EBB_DISCARD, 2)->place = 1;
+        ebb_plan_add_action(p, EBB_REPLAY, 3)->operation = 0;
+        assert_true(ebb_simulate(&s, p, t, &hardware, false));
+        /* With it, one of the hashes stands behind that operation. */
+        assert_int_equal((int)s.step_ns, shared ? 8 * OP_NS + 200 : 5 * OP_NS);
+        ebb_plan_delete(p);
+        ebb_trace_delete(t);
+    }
+}
+
 static void host_that_comes_late_is_waited_for(void **state)
 {
     (void)state;
@@ -377,6 +437,8 @@ int main(void)
         cmocka_unit_test(operations_of_all_streams_take_turns_on_the_device),
         cmocka_unit_test(operation_that_may_begin_goes_before_one_that_waits),
         cmocka_unit_test(events_and_waits_of_the_host_order_streams),
+        cmocka_unit_test(what_communicates_runs_beside_operations),
+        cmocka_unit_test(hashes_wait_for_streams_that_use_the_memory),
         cmocka_unit_test(host_that_comes_late_is_waited_for),
         cmocka_unit_test(copies_between_two_streams_wait_for_those_that_they_name),
         cmocka_unit_test(orders_and_replays_wait_for_the_streams_that_they_name),

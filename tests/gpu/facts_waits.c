@@ -23,7 +23,6 @@ typedef struct bench {
     CUmemAllocationProp prop;
     size_t chunk_bytes;
     void *pinned, *registered, *pageable;
-    CUevent event;
 } bench_t;
 
 static CUresult give_access(const bench_t *b, CUdeviceptr at)
@@ -120,7 +119,6 @@ static void open_bench(bench_t *b)
     OK(cuStreamCreate(&b->waiting, CU_STREAM_NON_BLOCKING));
     OK(cuStreamCreate(&b->other, CU_STREAM_NON_BLOCKING));
     OK(cuStreamCreate(&b->unused, CU_STREAM_NON_BLOCKING));
-    OK(cuEventCreate(&b->event, CU_EVENT_DISABLE_TIMING));
     OK(cuMemHostAlloc(&word, 4096, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
     b->word = word;
     b->word[0] = 0;
@@ -138,7 +136,10 @@ static void open_bench(bench_t *b)
     memset(b->pageable, 1, BYTES);
     memset(b->registered, 1, BYTES);
     OK(cuMemHostRegister(b->registered, BYTES, CU_MEMHOSTREGISTER_PORTABLE));
-    OK(cuMemsetD32Async(b->flag, 0, 16, b->other)); /* what it needs is loaded */
+    /* What these need is loaded. */
+    OK(cuMemsetD32Async(b->flag, 0, 16, b->other));
+    OK(cuMemsetD8(b->flag, 0, 64));
+    OK(cuMemcpyDtoDAsync(b->plain, b->flag, 4096, b->other));
     OK(cuCtxSynchronize());
 }
 

@@ -499,9 +499,9 @@ static uint32_t first_stream(drive_t *drive)
 static ebb_status_t begin_on_device(ebb_t *ebb)
 {
     drive_t *drive = ebb_driven(ebb);
-    EBB_TRY(ebb_streams_gather(ebb, first_stream(drive)));
+    EBB_TRY(ebb_streams_gather(ebb, first_stream(drive), EBB_ALL_STREAMS));
     ebb_step_clock_begin(&drive->clock, drive->step, ebb_stream_handle(drive->stream));
-    return ebb_streams_scatter(ebb, first_stream(drive));
+    return ebb_streams_scatter(ebb, first_stream(drive), EBB_ALL_STREAMS);
 }
 
 /* Everything that comes before the operation at the cursor; NULL: which is left out. NULL, or why not. */
@@ -527,7 +527,7 @@ const char *ebb_drive_arrange(ebb_device_t *dev, const ebb_operation_t *op)
 void ebb_drive_end_step(ebb_device_t *dev)
 {
     if (issue_actions(dev, UINT32_MAX - 1) ||
-        ebb_streams_gather(dev->ebb, first_stream(ebb_driven(dev->ebb)))) {
+        ebb_streams_gather(dev->ebb, first_stream(ebb_driven(dev->ebb)), EBB_ALL_STREAMS)) {
         ebb_log(EBB_WARN, "%s", ebb_last_failure());
         ebb_drive_leave(dev, "the driver refused an action");
         return;
@@ -588,7 +588,7 @@ void ebb_drive_after(ebb_device_t *dev, const ebb_operation_t *op, bool issued)
     if (!issued)
         return;
     if (unplanned) {
-        if (ebb_streams_scatter(dev->ebb, ebb_drive_stream_number(dev->ebb, op->stream)))
+        if (ebb_streams_scatter(dev->ebb, ebb_drive_stream_number(dev->ebb, op->stream), EBB_ALL_STREAMS))
             ebb_drive_leave(dev, "the driver refused to let streams wait for each other");
         ebb_guard_close(dev);
         return;

@@ -65,20 +65,20 @@ ebb_status_t ebb_streams_order(ebb_t *ebb, uint32_t stream, uint32_t after)
     return ebb_streams_after(ebb, ebb_stream_handle(ebb_drive_stream(ebb, stream)), after, drive->order.turn);
 }
 
-ebb_status_t ebb_streams_gather(ebb_t *ebb, uint32_t stream)
+ebb_status_t ebb_streams_gather(ebb_t *ebb, uint32_t stream, uint32_t others)
 {
     drive_t *drive = ebb_driven(ebb);
-    return drive->streams > 1 ? ebb_streams_order(ebb, stream, UINT32_MAX) : 0;
+    return drive->streams > 1 ? ebb_streams_order(ebb, stream, others) : 0;
 }
 
 /* The copies' streams too: what they bring takes memory that the stream has read. */
-ebb_status_t ebb_streams_scatter(ebb_t *ebb, uint32_t stream)
+ebb_status_t ebb_streams_scatter(ebb_t *ebb, uint32_t stream, uint32_t others)
 {
     drive_t *drive = ebb_driven(ebb);
     if (drive->streams == 1)
         return 0;
     for (uint32_t s = 0; s < drive->streams; s++)
-        if (s != stream)
+        if (s != stream && others >> s & 1)
             EBB_TRY(ebb_streams_order(ebb, s, UINT32_C(1) << stream));
     for (int direction = 0; direction < 2; direction++) {
         ebb_stream_t *copies = ebb_copy_stream(drive->device, direction ? EBB_IN : EBB_OUT);

@@ -139,7 +139,7 @@ static ebb_status_t join_fetches(ebb_t *ebb, const ebb_operation_t *op)
                 ebb_place_now(ebb, drive->plan->action[a].place) == drive->at[number - 1])
                 EBB_DRIVER(cuStreamWaitEvent, 0, (ebb_stream_handle(op->stream), drive->done[a], 0));
     }
-    return ebb_streams_gather(ebb, ebb_drive_stream_number(ebb, op->stream));
+    return ebb_streams_gather(ebb, ebb_drive_stream_number(ebb, op->stream), EBB_ALL_STREAMS);
 }
 
 /* By what is none of the plan's and comes before this operation. */

@@ -27,15 +27,24 @@ static bool allocate(drive_t *drive)
     return drive->check && drive->check_at;
 }
 
-static void list_checks(drive_t *drive, const uint32_t *completion)
+/* Its content is at other places in other steps. Plans of ebb's own discard none such. */
+static bool rotates(const drive_t *drive, uint32_t action)
+{
+    const uint32_t place = drive->plan->action[action].place;
+    return place < drive->trace->buffer_count && ebb_trace_rotates(drive->trace, place);
+}
+
+static void list_checks(drive_t *drive, const uint32_t *completion, const uint32_t *streams)
 {
     for (uint32_t i = 0; i < drive->plan->action_count; i++) {
         const uint32_t last = completion[i];
         if (last == EBB_NONE)
             continue;
-        drive->check[drive->check_count] = (check_t){.buffer = drive->plan->action[i].place,
-                                                     .operation = drive->plan->action[last].operation,
-                                                     .next = drive->check_at[last]};
+        drive->check[drive->check_count] =
+            (check_t){.buffer = drive->plan->action[i].place,
+                      .operation = drive->plan->action[last].operation,
+                      .streams = rotates(drive, i) ? EBB_ALL_STREAMS : streams[drive->plan->action[i].place],
+                      .next = drive->check_at[last]};
         drive->check_at[i] = drive->check_at[last] = drive->check_count++;
     }
 }
@@ -46,11 +55,12 @@ ebb_status_t ebb_drive_verify_set_up(ebb_device_t *dev)
     if (!ebb_verify_open(dev, drive->learned))
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "memory to compare with", 0);
     uint32_t *completion = allocate(drive) ? ebb_plan_completions(drive->plan, drive->trace) : NULL;
-    if (!completion)
-        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
-    list_checks(drive, completion);
+    uint32_t *streams = completion ? ebb_plan_place_streams(drive->plan, drive->trace) : NULL;
+    if (streams)
+        list_checks(drive, completion, streams);
     free(completion);
-    return 0;
+    free(streams);
+    return streams ? 0 : ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
 }
 
 static size_t bytes_of(drive_t *drive, const check_t *c)
@@ -125,7 +135,8 @@ void ebb_drive_verify_tear_down(ebb_t *ebb)
 
 /* ---- around the plan's actions ---- */
 
-/* Where there are several streams, what comes before a hash comes before it on D.stream, and what comes after it after it. */
+/* Where there are several streams, what uses the memory before a hash comes before it on D.stream, and what uses it after it after it. Others
+ * go on beside it: collectives, say. */
 static uint32_t own_stream(drive_t *drive)
 {
     return drive->trace->operation[0].stream;
@@ -148,10 +159,10 @@ void ebb_drive_verify_discard(ebb_device_t *dev, uint32_t action)
                               .trial = ebb_is_first_step(drive)};
     if ((!d.trial && !ebb_options.verify) || ebb_guard_open(dev->ebb, ebb_place_now(dev->ebb, c->buffer)))
         return;
-    if (!ebb_streams_gather(dev->ebb, own_stream(drive)) &&
+    if (!ebb_streams_gather(dev->ebb, own_stream(drive), c->streams) &&
         !ebb_verify_dropping(dev, drive->learned, &d, drive->stream) && d.trial)
         keep_copy(drive, c);
-    if (ebb_streams_scatter(dev->ebb, own_stream(drive)))
+    if (ebb_streams_scatter(dev->ebb, own_stream(drive), c->streams))
         ebb_wait_for_device(dev->ebb);
 }
 
@@ -161,13 +172,13 @@ void ebb_drive_verify_replay(ebb_device_t *dev, uint32_t action)
     for (uint32_t i = drive->check_at[action]; i != EBB_NONE; i = drive->check[i].next) {
         check_t *c = &drive->check[i];
         if (!ebb_verify_is_hashed(drive->learned, c->buffer) ||
-            ebb_streams_gather(dev->ebb, own_stream(drive)) ||
+            ebb_streams_gather(dev->ebb, own_stream(drive), c->streams) ||
             ebb_verify_made(dev, drive->learned, c->buffer, drive->stream, address_of(drive, c),
                             bytes_of(drive, c)))
             continue;
         if (ebb_is_first_step(drive))
             compare_now(dev->ebb, c);
-        if (ebb_streams_scatter(dev->ebb, own_stream(drive)))
+        if (ebb_streams_scatter(dev->ebb, own_stream(drive), c->streams))
             ebb_wait_for_device(dev->ebb);
     }
 }

@@ -58,6 +58,7 @@ typedef struct site {
 /* A content that is discarded, and compared when it has been made again (drive_verify.c). */
 typedef struct check {
     uint32_t buffer, operation; /* the latter completes it */
+    uint32_t streams;           /* that use its memory (ebb_plan_place_streams) */
     uint32_t next;              /* the next check that the same replay completes; EBB_NONE: none */
     void *copy;                 /* pinned, while there is one */
 } check_t;
@@ -293,9 +294,10 @@ void ebb_streams_tear_down(ebb_t *ebb);
  * as often as need be. */
 ebb_status_t ebb_streams_after(ebb_t *ebb, CUstream waiter, uint32_t after, CUevent event);
 ebb_status_t ebb_streams_order(ebb_t *ebb, uint32_t stream, uint32_t after);
-/* The stream waits for all others, or all others, copies too, for it. */
-ebb_status_t ebb_streams_gather(ebb_t *ebb, uint32_t stream);
-ebb_status_t ebb_streams_scatter(ebb_t *ebb, uint32_t stream);
+#define EBB_ALL_STREAMS UINT32_MAX
+/* The stream waits for these others (one bit for each), or they, and copies, for it. */
+ebb_status_t ebb_streams_gather(ebb_t *ebb, uint32_t stream, uint32_t others);
+ebb_status_t ebb_streams_scatter(ebb_t *ebb, uint32_t stream, uint32_t others);
 void ebb_streams_begin_step(ebb_t *ebb);
 /* NULL, or what of the program's order has not come that was to come before the operation. */
 const char *ebb_streams_before(ebb_t *ebb, uint32_t operation);

@@ -51,8 +51,8 @@ bool ebb_recording_launches_from(ebb_device_t *dev, const ebb_recording_t *recor
 /* What an operation is recorded as: its kernel, or what else tells it from others; NULL for copies and sets. */
 CUfunction ebb_record_function(const ebb_operation_t *operation);
 
-/* A kernel that waits for more than its stream, and may then touch what its arguments don't name: it communicates, or has been
- * launched as a cooperative one, as persistent kernels are. */
+/* A kernel that waits for more than its stream, and may then touch what its arguments don't name: it communicates, and no call has told what
+ * it touches (hook/nccl.c), or it has been launched as a cooperative one, as persistent kernels are. */
 bool ebb_record_is_resident(ebb_device_t *dev, const ebb_operation_t *operation);
 
 /* How an operation differs from one of the recording in its kernel and its geometry; NULL: in nothing. */

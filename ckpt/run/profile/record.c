@@ -183,7 +183,8 @@ static const char *name_of(ebb_device_t *dev, const ebb_operation_t *op)
 
 bool ebb_record_is_resident(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    return op->kind == EBB_KERNEL && (op->cooperative || ebb_name_communicates(name_of(dev, op)));
+    return op->kind == EBB_KERNEL &&
+           (op->cooperative || (op->told != EBB_TOLD && ebb_name_communicates(name_of(dev, op))));
 }
 
 /* What a copy or memset does; of all else nothing is known. */
@@ -260,6 +261,7 @@ static bool record_operation(ebb_device_t *dev, const ebb_operation_t *op)
     o->shared_bytes = op->shared_bytes;
     o->param_bytes = (uint32_t)(op->kind == EBB_KERNEL ? op->param_bytes : op->bytes);
     o->resident = ebb_record_is_resident(dev, op);
+    o->communicates = op->kind == EBB_KERNEL && ebb_name_communicates(o->name);
     judge(op, o);
     if (!ebb_trace_set_nvtx(r->trace, o, ebb_nvtx_path()) ||
         (op->kind == EBB_KERNEL && !ebb_trace_add_args(r->trace, op->params, (uint32_t)op->param_bytes)))

@@ -15,7 +15,7 @@ CUresult sg_function_load(CUfunction f)
     sg_unlock();
     if (loaded)
         return CUDA_SUCCESS;
-    SG_TRY(sg_wait_context(sg_current_context()));
+    SG_TRY(sg_wait_context(f->module->ctx ? f->module->ctx : sg_current_context()));
     sg_lock();
     f->loaded = true;
     sg_unlock();

@@ -186,10 +186,10 @@ CUresult sg_kernel_op(const sg_wish_t *w, sg_op_t **out)
 static CUresult load(CUfunction f, CUstream handle)
 {
     sg_lock();
-    const sg_stream_t *stream = sg_stream_resolve_locked(handle);
-    const bool captured = stream && stream->capturing;
+    const sg_stream_t *stream = f->loaded ? NULL : sg_stream_resolve_locked(handle);
+    const bool now = stream && !stream->capturing;
     sg_unlock();
-    return captured ? CUDA_SUCCESS : sg_function_load(f);
+    return now ? sg_function_load(f) : CUDA_SUCCESS;
 }
 
 static CUresult launch(const sg_wish_t *w)

@@ -250,6 +250,7 @@ static void CUDA_CB on_host(void *data)
 static int callbacks_after_a_fault(void)
 {
     OK(cuMemAddressReserve(&wild, CHUNK, 0, 0, 0));
+    launch_slow_store(NULL, device_alloc(8), 1, 1); /* loads it */
     hold(NULL);
     launch_slow_store(NULL, wild, 1, 1);
     OK(cuStreamAddCallback(NULL, on_stream, NULL, 0));

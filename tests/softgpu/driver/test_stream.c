@@ -114,13 +114,33 @@ static void legacy_stream_orders_itself_with_blocking_streams_only(void **state)
     OK(cuMemFree(p));
 }
 
-/* Loading it takes its turn behind all streams. From then on it waits for its own alone. */
+static CUfunction listed(CUmodule module, const char *wanted)
+{
+    CUfunction f[64];
+    unsigned count, i = 0;
+    const char *name;
+    OK(cuModuleGetFunctionCount(&count, module));
+    assert_true(count <= sizeof f / sizeof *f);
+    OK(cuModuleEnumerateFunctions(f, count, module));
+    while (OK(cuFuncGetName(&name, f[i])), strcmp(name, wanted))
+        assert_true(++i < count);
+    return f[i];
+}
+
+static void *let_go_later(void *nothing)
+{
+    usleep(100000);
+    let_go();
+    return nothing;
+}
+
+/* Of a kernel that was only listed: for its loading the host waits until the context has done what it had to do. From then on it waits for
+ * its own stream alone. */
 static void first_launch_of_a_kernel_waits_for_the_context(void **state)
 {
     (void)state;
     CUstream held, other;
     CUmodule module;
-    CUfunction f;
     CUfunctionLoadingState loading;
     CUdeviceptr p = device_alloc(8);
     float value = 1;
@@ -129,20 +149,21 @@ static void first_launch_of_a_kernel_waits_for_the_context(void **state)
     OK(cuStreamCreate(&held, CU_STREAM_NON_BLOCKING));
     OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
     OK(cuModuleLoad(&module, KERNELS));
-    OK(cuModuleGetFunction(&f, module, "_Z4fillPffi"));
+    CUfunction f = listed(module, "_Z4fillPffi");
     OK(cuFuncIsLoaded(&loading, f));
     assert_int_equal(loading, CU_FUNCTION_LOADING_STATE_UNLOADED);
     for (int launch = 0; launch < 2; launch++) {
+        pthread_t later;
         hold(held);
+        if (!launch)
+            assert_int_equal(pthread_create(&later, NULL, let_go_later, NULL), 0);
         OK(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, other, args, NULL));
-        if (launch) {
-            OK(cuStreamSynchronize(other));
-            assert_int_equal(cuStreamQuery(held), CUDA_ERROR_NOT_READY);
-        }
-        for (int i = 0; i < 100 && !launch; i++)
-            assert_int_equal(cuStreamQuery(other), CUDA_ERROR_NOT_READY);
-        let_go();
+        assert_int_equal(cuStreamQuery(held), launch ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS);
         OK(cuStreamSynchronize(other));
+        if (launch)
+            let_go();
+        else
+            assert_int_equal(pthread_join(later, NULL), 0);
         OK(cuStreamSynchronize(held));
         OK(cuFuncIsLoaded(&loading, f));
         assert_int_equal(loading, CU_FUNCTION_LOADING_STATE_LOADED);

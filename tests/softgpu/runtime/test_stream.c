@@ -59,6 +59,8 @@ static void query_is_not_ready_while_work_runs(void **state)
 {
     (void)state;
     cudaStream_t stream = new_stream();
+    launch_increment(1, stream); /* loads it */
+    OK(cudaDeviceSynchronize());
     OK(cudaMemset(counter, 0, 4));
     OK(cudaDeviceSynchronize());
     hold(stream);

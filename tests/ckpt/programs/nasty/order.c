@@ -146,11 +146,11 @@ static void words_forward(worker_t *w, unsigned i)
     let_go(w, value);
 }
 
-/* ---- awaited: the same, the other stream has used every layer before, and memory is asked for before the word is written ---- */
+/* ---- awaited: the same, twice; the other stream has used every layer before, and memory is asked for before the word is written ---- */
 
 static void awaited_forward(worker_t *w, unsigned i)
 {
-    unsigned value = w->step * NASTY_LAYERS + i;
+    unsigned value = 2 * (w->step * NASTY_LAYERS + i);
     float *more[4];
     join(w, w->other, w->stream, 0);
     if (i % 4 != 3) {
@@ -159,11 +159,14 @@ static void awaited_forward(worker_t *w, unsigned i)
     }
     make_wait(w, value);
     side_work(w, i);
+    make_wait(w, value + 1);
+    side_work(w, i - 1);
     for (unsigned k = 0; k < 4; k++) {
         more[k] = new_activation(w);
         LAUNCH(w, fill, blocks_of(w->n), &more[k], &value, &w->n);
     }
     let_go(w, value);
+    let_go(w, value + 1);
     for (unsigned k = 0; k < 4; k++)
         nasty_free(w, more[k]);
 }
