@@ -44,9 +44,12 @@ static void packed_arguments_arrive(void **state)
     OK(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, extra));
     OK(cuMemcpyDtoH(host, p, 400));
     assert_true(host[0] == 3.5f && host[99] == 3.5f);
-    for (bytes = offset; bytes <= 17; bytes += 17 - offset) /* without the last one, and one byte too many */
-        assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, extra),
-                         CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    bytes++; /* one too many */
+    assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, extra),
+                     CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    bytes = offset; /* without the last one, which is anything then */
+    OK(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, extra));
+    OK(cuCtxSynchronize());
     OK(cuMemFree(p));
 }
 
