@@ -143,12 +143,14 @@ def tokens_of(o, model):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build")
-    parser.add_argument("--gpu", default="H100", choices=RATES)
+    parser.add_argument("--gpu", default="H100")
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--worlds", default="1,2,4,8,16,32,64", help="numbers of GPUs, of which 1 is what the others are compared with")
     parser.add_argument("--zeros", default="0,1,2,3")
     parser.add_argument("--budget", help="percent of the activation peak")
     o = parser.parse_args()
+    if o.budget and o.gpu not in RATES:
+        parser.error(f"--budget knows {', '.join(RATES)}")
     o.build = os.path.abspath(o.build)
     print(f"python3 bench/scaling.py {' '.join(sys.argv[1:])}: {datetime.date.today()}, computed clock of {o.gpu}")
     with tempfile.TemporaryDirectory() as folder:

@@ -397,7 +397,7 @@ struct CUfunc_st {
     sg_module_t *module;
     uint32_t param_bytes;                           /* as kernels find them: laid out as in C */
     uint32_t buffer_bytes;                          /* as a launch's `extra` gives them: sg_param_offset */
-    bool loaded;                                    /* guarded by sg.lock */
+    atomic_bool loaded;                             /* once it is, it stays so */
     _Atomic int max_dynamic_shared;                 /* as set; -1: not set */
     _Atomic softgpu_run_fn run[SOFTGPU_MODE_COUNT]; /* NULL: not there, or not opened yet (mode.c) */
 };

@@ -10,15 +10,10 @@ CUcontext sg_function_context(CUfunction f)
 
 CUresult sg_function_load(CUfunction f)
 {
-    sg_lock();
-    const bool loaded = f->loaded;
-    sg_unlock();
-    if (loaded)
+    if (atomic_load(&f->loaded))
         return CUDA_SUCCESS;
     SG_TRY(sg_wait_context(f->module->ctx ? f->module->ctx : sg_current_context()));
-    sg_lock();
-    f->loaded = true;
-    sg_unlock();
+    atomic_store(&f->loaded, true);
     return CUDA_SUCCESS;
 }
 
@@ -209,9 +204,7 @@ SG_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction f)
     SG_TRY(check_function(f));
     if (!state)
         return CUDA_ERROR_INVALID_VALUE;
-    sg_lock();
-    *state = f->loaded ? CU_FUNCTION_LOADING_STATE_LOADED : CU_FUNCTION_LOADING_STATE_UNLOADED;
-    sg_unlock();
+    *state = atomic_load(&f->loaded) ? CU_FUNCTION_LOADING_STATE_LOADED : CU_FUNCTION_LOADING_STATE_UNLOADED;
     return CUDA_SUCCESS;
 }
 

@@ -185,8 +185,10 @@ CUresult sg_kernel_op(const sg_wish_t *w, sg_op_t **out)
 /* What a capture takes down is not loaded. */
 static CUresult load(CUfunction f, CUstream handle)
 {
+    if (atomic_load(&f->loaded))
+        return CUDA_SUCCESS;
     sg_lock();
-    const sg_stream_t *stream = f->loaded ? NULL : sg_stream_resolve_locked(handle);
+    const sg_stream_t *stream = sg_stream_resolve_locked(handle);
     const bool now = stream && !stream->capturing;
     sg_unlock();
     return now ? sg_function_load(f) : CUDA_SUCCESS;
