@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MAGIC UINT64_C(0x6e63636c636f6d6d)
 
@@ -241,6 +242,30 @@ static ncclResult_t equip(ncclComm_t comm)
     return ncclSuccess;
 }
 
+/* As NCCL: between ranks of one process, unless NCCL_P2P_DISABLE=1 (NVIDIA/nccl, src/transport/p2p.cc, p2pMap). In the communicator's context. */
+static ncclResult_t enable_peers(ncclComm_t comm)
+{
+    const nccl_segment_t *s = &comm->place->segment;
+    CUdevice device;
+    CUcontext context;
+    int can = 0;
+    const char *disabled = getenv("NCCL_P2P_DISABLE");
+    for (int i = 0; i < s->ranks && (!disabled || !strcmp(disabled, "0")); i++) {
+        if (i == s->rank || atomic_load(&s->peer[i].pid) != getpid())
+            continue;
+        NCCL_DRIVER(cuDeviceGetByPCIBusId(&device, s->peer[i].bus));
+        NCCL_DRIVER(cuDeviceCanAccessPeer(&can, comm->device, device));
+        if (!can)
+            continue;
+        NCCL_DRIVER(cuDevicePrimaryCtxRetain(&context, device));
+        const CUresult result = nccl_driver.cuCtxEnablePeerAccess(context, 0);
+        nccl_driver.cuDevicePrimaryCtxRelease(device);
+        if (result && result != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
+            return nccl_from_driver(result, "cuCtxEnablePeerAccess");
+    }
+    return ncclSuccess;
+}
+
 static ncclResult_t join(ncclComm_t *out, const char *name, int ranks, int rank, int device)
 {
     CUcontext previous, context;
@@ -259,6 +284,8 @@ static ncclResult_t join(ncclComm_t *out, const char *name, int ranks, int rank,
     ncclResult_t result = equip(comm);
     if (!result)
         result = nccl_segment_open(&comm->place->segment, name, ranks, rank, bus);
+    if (!result && (result = enable_peers(comm)))
+        atomic_store(&comm->place->segment.peer[rank].aborted, true);
     if (result)
         destroy(comm);
     else

@@ -193,12 +193,15 @@ extern const char *const nccl_kernel_names[NCCL_KERNELS];
 
 #define NCCL_DRIVER_FUNCTIONS(F)                                                                             \
     F(cuInit)                                                                                                \
+    F(cuDeviceCanAccessPeer)                                                                                 \
     F(cuDeviceGetAttribute)                                                                                  \
+    F(cuDeviceGetByPCIBusId)                                                                                 \
     F(cuDeviceGetCount)                                                                                      \
     F(cuDeviceGetName)                                                                                       \
     F(cuDeviceGetPCIBusId)                                                                                   \
     F(cuDevicePrimaryCtxRetain)                                                                              \
     F(cuDevicePrimaryCtxRelease)                                                                             \
+    F(cuCtxEnablePeerAccess)                                                                                 \
     F(cuCtxGetCurrent)                                                                                       \
     F(cuCtxGetDevice)                                                                                        \
     F(cuCtxPushCurrent)                                                                                      \
