@@ -32,12 +32,14 @@ static void create_what_is_wanted(ebb_device_t *dev)
 {
     ebb_ahead_t *a = &dev->ahead;
     ebb_lock();
+    ebb_lock_device(dev);
     while (!ebb_thread_ends(&a->thread) && ebb_chunks_begin_ahead(dev)) {
         atomic_store(&a->state, EBB_AHEAD_CREATING);
         ebb_unlock();
         a->created = ebb_chunk_handle(dev->device, &a->handle) == 0;
         atomic_store(&a->state, EBB_AHEAD_DONE);
         ebb_lock();
+        ebb_lock_device(dev);
         hand_over(dev); /* unless another thread has done so */
     }
     ebb_unlock();

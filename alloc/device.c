@@ -52,10 +52,12 @@ ebb_device_t *ebb_device_of_stream(ebb_device_t *dev, CUstream handle)
 
 void ebb_device_begins(ebb_device_t *dev)
 {
+    ebb_lock_only(0);
+    ebb_lock_device(dev);
     ebb_current_device = dev;
 }
 
-ebb_status_t ebb_device_visit(ebb_device_t *to, ebb_visit_t *visit)
+ebb_status_t ebb_context_visit(ebb_device_t *to, ebb_visit_t *visit)
 {
     *visit = (ebb_visit_t){.from = ebb_current_device};
     if (to != ebb_current_device && to->context) {
@@ -68,10 +70,29 @@ ebb_status_t ebb_device_visit(ebb_device_t *to, ebb_visit_t *visit)
     return 0;
 }
 
+ebb_status_t ebb_device_visit(ebb_device_t *to, ebb_visit_t *visit)
+{
+    const int named = ebb_this_thread.device;
+    const uint32_t before = ebb_lock_device(to);
+    const ebb_status_t status = ebb_context_visit(to, visit);
+    visit->owns = true;
+    visit->devices = before;
+    visit->named = named;
+    if (status) {
+        ebb_lock_only(before);
+        ebb_this_thread.device = named;
+    }
+    return status;
+}
+
 void ebb_device_return(ebb_visit_t visit)
 {
     CUcontext none;
     if (visit.pushed)
         ebb_driver.cuCtxPopCurrent_v2(&none);
     ebb_current_device = visit.from;
+    if (!visit.owns)
+        return;
+    ebb_lock_only(visit.devices);
+    ebb_this_thread.device = visit.named;
 }

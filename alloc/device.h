@@ -4,7 +4,7 @@
  * A device is the state of one for the life of one context: budget, chunks, heap, streams, copy engine. It is opened when the device's
  * first context is seen and ends with that context; a context that the device gets after that opens another.
  *
- * There is one lock for all of it (ebb_lock). The device that a call is about is chosen by ebb_enter* (hook/hook.h), by the current context,
+ * There is one lock for all of it (ebb_lock), which a thread that waits for a device gives away to calls about others (ebb_lock_leave). The device that a call is about is chosen by ebb_enter* (hook/hook.h), by the current context,
  * by the address that the call is about, or by the stream, and its context is current from then on. What has to do with another one in the
  * middle of a call visits it.
  *
@@ -280,6 +280,7 @@ struct ebb_device {
     size_t foreign_bytes;          /* that the driver serves and that count here (foreign.c) */
     ebb_pool_usage_t default_pool; /* pool.c */
     ebb_stream_t *last_stream;     /* looked up last (mark.c) */
+    struct ebb_run *run; /* ckpt/run/state.h; NULL: it has not been opened, or there was no host memory */
 };
 
 /* ---- parts of the process ---- */
@@ -370,10 +371,10 @@ struct ebb {
     ebb_tensor_maps_t tensor_maps;
     ebb_nvml_t nvml;
 
-    struct ebb_offload *offload; /* offload/internal.h; NULL: there was no driver yet */
-    struct ebb_run *run;         /* ckpt/run/state.h; the same */
-    struct ebb_hook *hook;       /* hook/internal.h; the same */
-    _Atomic(ebb_life_t) life;    /* hook/enter.c; any thread */
+    struct ebb_offload *offload;       /* offload/internal.h; NULL: there was no driver yet */
+    struct ebb_run_shared *run_shared; /* ckpt/run/state.h; the same */
+    struct ebb_hook *hook;             /* hook/internal.h; the same */
+    _Atomic(ebb_life_t) life;          /* hook/enter.c; any thread */
     atomic_int order_wanted; /* what orders streams is reported (ckpt/run/run.h); any thread, at any time */
 };
 
@@ -408,10 +409,15 @@ extern ebb_device_t *ebb_current_device; /* until a call begins, the last one's;
 typedef struct ebb_visit {
     ebb_device_t *from;
     bool pushed;
+    bool owns;        /* the device's state, too */
+    uint32_t devices; /* then: that the call was about before, */
+    int named;        /* and ebb_this_thread.device */
 } ebb_visit_t;
 
 /* Another device's context is current, if it has one, until ebb_device_return; visits may be nested. Nothing has changed on failure. */
 ebb_status_t ebb_device_visit(ebb_device_t *to, ebb_visit_t *visit);
+/* The same, for what leaves the device's state alone (mark.c): another thread may keep it. */
+ebb_status_t ebb_context_visit(ebb_device_t *to, ebb_visit_t *visit);
 void ebb_device_return(ebb_visit_t visit);
 
 /* ---- streams and marks, beyond what every folder uses (mark.c) ---- */

@@ -17,7 +17,7 @@
  *
  * Threads and locks. Any program thread may enter through any hooked function. One lock, ebb_lock(), guards
  * all state of this room and is held while an operation is prepared and issued, so that runner, tables and
- * driver see one order. It is recursive for no one: ebb's own driver calls go through ebb_driver, and what comes back out of one (a
+ * driver see one order (with several devices: the operations of each; ebb_lock_leave). It is recursive for no one: ebb's own driver calls go through ebb_driver, and what comes back out of one (a
  * profiler's call, a library's that the driver has loaded) passes straight on to the driver, if ebb made it with the lock held or on a
  * thread of its own (base/thread.h); out of any other call it enters as the program's do. What the driver itself looks up ebb does
  * not answer (hook/lookup.c), and calls about memory that the program creates itself (cuMemCreate, cuMemMap: NCCL's) are passed on without the
@@ -366,6 +366,40 @@ bool ebb_try_lock(void);
 bool ebb_lock_at_exit(void);
 
 /* ---- with it held ---- */
+
+/* Several devices. Where a thread waits in the driver, for a device's work or because a call of the driver's may wait for that (a kernel that is
+ * loaded, a launch into a full queue), it gives the lock away meanwhile: that work may wait for what another thread gives to another device, as
+ * collectives do. It keeps the devices that its call is about so far: calls that are about one of these wait for it to come back.
+ *
+ * So behind a wait a device's own state is as it was, and what is the process's may be another: functions, modules, captures, graphs, mappings,
+ * pointer tables, streams' marks, what is pinned in all. What goes through any of these and may wait in the middle stays (ebb_lock_stay).
+ * With one device nothing is given away. */
+typedef struct ebb_away {
+    bool stayed;
+    int stays;
+    uint32_t devices; /* a bit for each */
+    ebb_device_t *current;
+    unsigned pushed; /* contexts that ebb has made current */
+    bool relaxed;    /* ebb has exchanged the thread's capture mode; what it was: */
+    CUstreamCaptureMode mode;
+} ebb_away_t;
+/* Whose contexts are there. */
+bool ebb_has_several_devices(const ebb_t *ebb);
+ebb_away_t ebb_lock_leave(void);
+void ebb_lock_return(ebb_away_t away);
+/* Until as many `false`, the lock is kept while the device is waited for. */
+void ebb_lock_stay(bool stay);
+/* The call is about this device, too. Waits until no other thread keeps it, or any that the call is about already: none of those is kept
+ * meanwhile, so that nothing may be in preparation. Returns these. */
+uint32_t ebb_lock_device(const ebb_device_t *dev);
+/* It is about these alone. */
+void ebb_lock_only(uint32_t devices);
+bool ebb_lock_is_kept(const ebb_device_t *dev);
+bool ebb_lock_is_kept_by_any(void);
+/* As the driver's, of what is current. */
+CUresult ebb_await_event(CUevent event);
+CUresult ebb_await_stream(CUstream stream);
+CUresult ebb_await_context(void);
 
 /* Another device is meant, and its context current, until ebb_unlock. False: it has none any more. */
 bool ebb_lock_go_to(ebb_device_t *dev);

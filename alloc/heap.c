@@ -108,7 +108,7 @@ ebb_status_t ebb_buffer_wait(const ebb_buffer_t *b)
     ebb_device_t *dev = b->range->device;
     if (b->use_count > EBB_USE_MARKS)
         return ebb_streams_wait(dev, b->peer_used);
-    for (unsigned i = 0; i < b->use_count; i++)
+    for (unsigned i = 0; i < b->use_count && i < EBB_USE_MARKS; i++)
         EBB_TRY(ebb_mark_wait(b->use[i]));
     return 0;
 }
@@ -309,7 +309,8 @@ void ebb_heap_back(ebb_t *ebb, CUdeviceptr but, void (*unbacked)(ebb_buffer_t *b
     ebb_visit_t visit;
     for (unsigned i = 0; i < ebb->device_count && ebb->unbacked_count; i++) {
         ebb_device_t *dev = &ebb->device[i];
-        if (dev->heap.unbacked && dev->heap.unbacked->address != but && !ebb_device_visit(dev, &visit)) {
+        if (dev->heap.unbacked && dev->heap.unbacked->address != but && !ebb_lock_is_kept(dev) &&
+            !ebb_device_visit(dev, &visit)) {
             back(dev, unbacked);
             ebb_device_return(visit);
         }

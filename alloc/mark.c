@@ -176,7 +176,7 @@ static ebb_status_t record_here(ebb_stream_t *s)
 static ebb_status_t record(ebb_stream_t *s)
 {
     ebb_visit_t visit;
-    EBB_TRY(ebb_device_visit(s->device, &visit));
+    EBB_TRY(ebb_context_visit(s->device, &visit));
     ebb_status_t status = record_here(s);
     ebb_device_return(visit);
     return status;
@@ -252,7 +252,7 @@ ebb_status_t ebb_mark_join(ebb_stream_t *stream, ebb_mark_t mark)
     CUevent event;
     EBB_TRY(event_behind(mark.stream, mark.number, &event));
     ebb_visit_t visit;
-    EBB_TRY(ebb_device_visit(stream->device, &visit));
+    EBB_TRY(ebb_context_visit(stream->device, &visit));
     const CUresult result = ebb_driver.cuStreamWaitEvent(handle_here(stream), event, 0);
     ebb_device_return(visit);
     if (result)
@@ -265,12 +265,13 @@ ebb_status_t ebb_mark_wait(ebb_mark_t mark)
 {
     ebb_stream_t *s = mark.stream;
     CUevent event;
-    if (!s || s->reached >= mark.number)
-        return 0;
-    EBB_TRY(event_behind(s, mark.number, &event));
-    EBB_DRIVER(cuEventSynchronize, 0, (event));
-    while (s->reached < mark.number)
-        pass_first(s);
+    /* Another thread may have recorded the event once more meanwhile. */
+    for (; s && s->reached < mark.number; poll(s)) {
+        EBB_TRY(event_behind(s, mark.number, &event));
+        const CUresult result = ebb_await_event(event);
+        if (result)
+            return ebb_fail(result, "cuEventSynchronize", 0);
+    }
     return 0;
 }
 
@@ -339,9 +340,9 @@ void ebb_streams_end(ebb_device_t *dev)
 void ebb_stream_forget(ebb_device_t *dev, ebb_stream_t *s)
 {
     /* Marks may name it for as long as the process lives, so the record stays; the handle may come again. */
-    if (s->reached < s->issued && !is_recorded(s, s->issued) && record(s) &&
-        !ebb_driver.cuStreamSynchronize(s->handle))
-        s->reached = s->issued;
+    const uint64_t issued = s->issued;
+    if (s->reached < issued && !is_recorded(s, issued) && record(s) && !ebb_await_stream(s->handle))
+        ebb_stream_synchronised(s, issued);
     lose_device(dev, s);
 }
 
@@ -349,9 +350,9 @@ void ebb_stream_forget(ebb_device_t *dev, ebb_stream_t *s)
 
 ebb_status_t ebb_wait_for_device(ebb_t *ebb)
 {
-    if (!ebb_driver.cuCtxSynchronize())
+    if (!ebb_await_context())
         return 0;
-    const ebb_status_t status = ebb_driver.cuCtxSynchronize();
+    const ebb_status_t status = ebb_await_context();
     if (!status)
         return 0;
     size_t free_bytes, total;

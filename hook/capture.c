@@ -159,9 +159,11 @@ typedef struct ebb_capture {
 
 void ebb_capture_begins(ebb_t *ebb)
 {
+    ebb_lock_stay(true); /* none begins to learn in between */
     ebb_interrupt_all(ebb, "a stream is captured");
     ebb_streams_record(ebb, true); /* later it could not be asked how far they are */
     atomic_fetch_add(&ebb->captures, 1);
+    ebb_lock_stay(false);
 }
 
 void ebb_capture_began(ebb_device_t *dev, CUresult result, CUstream stream, CUgraph graph)
@@ -201,15 +203,18 @@ static capture_t **find_origin(ebb_t *ebb, const ebb_stream_t *origin)
 void ebb_capture_ended(ebb_device_t *dev, CUresult result, CUstream stream, CUgraph graph)
 {
     ebb_t *ebb = dev->ebb;
-    capture_t **link = find_origin(ebb, ebb_stream_of(dev, stream));
+    const ebb_stream_t *origin = ebb_stream_of(dev, stream);
+    capture_t **link = find_origin(ebb, origin);
     if (!*link || (result && ebb_is_capturing(stream)))
         return;
+    ebb_lock_stay(true);
     if (!result && graph) {
         if (!(*link)->graph) /* the handle of a new graph: what is known by it is a dead one's */
             ebb_graph_forget(ebb, graph);
         ebb_mentions_add_all(ebb, ebb_graph_mentions(ebb, graph), &(*link)->mentions);
     }
-    drop(ebb, link);
+    ebb_lock_stay(false);
+    drop(ebb, find_origin(ebb, origin));
 }
 
 void ebb_capture_stream_ends(const ebb_stream_t *stream)

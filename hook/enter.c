@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "alloc/base/libc_symbol.h"
@@ -135,6 +136,8 @@ static void say_budget(const ebb_device_t *dev, size_t total, size_t others, boo
 static ebb_status_t set_up(ebb_device_t *dev, size_t total)
 {
     ebb_t *ebb = dev->ebb;
+    if (!ebb_run_open_device(dev))
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "calloc", 0);
     EBB_TRY(ebb_vmm_try(dev->device));
     size_t budget = dev->budget_bytes = ebb_budget_of(total);
     if (ebb_options.budget.of == EBB_SIZE_BYTES && ebb_options.budget.amount > (int64_t)total)
@@ -213,6 +216,8 @@ static ebb_device_t *meet(ebb_t *ebb, CUcontext context)
         if (ebb_driver.cuMemGetInfo_v2(&free_bytes, &total))
             return NULL;
         give_back_orphaned(ebb, device);
+        if (ebb_device_of(ebb, device)) /* another thread's, meanwhile */
+            return ebb_device_of_context(ebb, context);
         dev = ebb_device_open(ebb, context, device);
     }
     if (!dev) {
@@ -281,8 +286,21 @@ void ebb_measure(ebb_device_t *dev)
         shrink(dev);
 }
 
+/* NULL, and no lock any more, unless `good`. */
+static ebb_device_t *held_if(bool good, ebb_device_t *dev)
+{
+    if (!good)
+        ebb_unlock();
+    return good ? dev : NULL;
+}
+
+static bool is_kept(const ebb_device_t *dev)
+{
+    return dev && ebb_lock_is_kept(dev);
+}
+
 /* The current context's device, or ebb_no_device: the lock is held. Nothing of this call is in preparation yet, so that plans may end
- * here. NULL: there is no context, or ebb sleeps, or another thread holds the lock, which is not waited for. */
+ * here. NULL: there is no context, or ebb sleeps, or another thread has the lock or keeps the device, which is not waited for. */
 static ebb_device_t *begin_to(purpose_t purpose)
 {
     CUcontext context;
@@ -293,9 +311,13 @@ static ebb_device_t *begin_to(purpose_t purpose)
     else if (!ebb_try_lock())
         return NULL;
     ebb_t *ebb = &ebb_global;
+    if (purpose.at_once && is_kept(ebb_device_of_context(ebb, context)))
+        return held_if(false, NULL);
     ebb_device_t *dev = ebb_current_device; /* the last call's, most often */
     if (dev->context != context)
         dev = find(ebb, context);
+    else
+        ebb_lock_device(dev);
     ebb_forget_failure();
     if (ebb_broken_count())
         ebb_end_plans(ebb, "a condition of ebb's own does not hold");
@@ -310,14 +332,6 @@ static ebb_device_t *begin_to(purpose_t purpose)
 static ebb_device_t *begin(void)
 {
     return begin_to((purpose_t){0});
-}
-
-/* After one of these. NULL, and no lock any more, unless `good`. */
-static ebb_device_t *held_if(bool good, ebb_device_t *dev)
-{
-    if (!good)
-        ebb_unlock();
-    return good ? dev : NULL;
 }
 
 /* Goes on to a device. NULL: there is none, or its context is gone. */
@@ -399,8 +413,9 @@ ebb_device_t *ebb_enter_any_now(void)
 
 ebb_device_t *ebb_enter_device_now(CUdevice device)
 {
-    ebb_device_t *dev = begin_to((purpose_t){.at_once = true});
-    return dev ? held_at(ebb_device_of(dev->ebb, device)) : NULL;
+    ebb_device_t *dev = begin_to((purpose_t){.at_once = true}),
+                 *of = dev ? ebb_device_of(dev->ebb, device) : NULL;
+    return dev ? held_at(is_kept(of) ? NULL : of) : NULL;
 }
 
 ebb_device_t *ebb_enter_context(CUcontext context)
@@ -504,7 +519,7 @@ void ebb_context_ends(ebb_device_t *dev)
     ebb_heap_abandon(dev, ebb_run_freeing);
     ebb_run_ended(dev);
     dev->context = NULL;
-    ebb_log(EBB_INFO, "device %d: the context is destroyed, ebb's work in it ends", dev->device);
+    ebb_log(EBB_INFO, "the context is destroyed, ebb's work in it ends");
 }
 
 void ebb_context_gone(CUdevice device)
@@ -512,10 +527,11 @@ void ebb_context_gone(CUdevice device)
     ebb_lock();
     ebb_device_t *dev = ebb_device_of(&ebb_global, device);
     if (dev) {
+        ebb_lock_device(dev);
         ebb_streams_end(dev);
         dev->context = NULL;
         dev->orphaned = true;
-        ebb_log(EBB_INFO, "device %d: the context is gone, ebb's work in it ends", device);
+        ebb_log(EBB_INFO, "the context is gone, ebb's work in it ends");
     }
     ebb_unlock();
 }
@@ -533,39 +549,92 @@ static CUresult issue_outside(ebb_device_t *dev, const ebb_operation_t *op,
     return ebb_lock_step_out(dev, issue, context);
 }
 
-/* Buffers of other devices than the stream's are pinned until the operation is issued; then it counts as a use of
- * them, behind which their own device puts what it does with them. */
-static void let_go(const ebb_operation_t *op, uint32_t count)
+/* Operations on buffers of other devices than the stream's, which are pinned until it is issued; then it counts as a use of them, behind which their
+ * own device puts what it does with them. They are known by reference: the program may free one meanwhile that only a word names which means
+ * nothing. */
+typedef struct peers {
+    uint32_t count;
+    ebb_pinned_ref_t *ref; /* [count] */
+} peers_t;
+
+static bool any_kept(const ebb_operation_t *op)
 {
-    const ebb_device_t *dev = ebb_stream_device(op->stream);
-    for (uint32_t i = 0; i < count; i++)
-        if (op->access[i].buffer->range->device != dev)
-            ebb_buffer_release(op->access[i].buffer);
+    bool kept = ebb_lock_is_kept(ebb_stream_device(op->stream));
+    for (uint32_t i = 0; i < op->access_count && !kept; i++)
+        kept = ebb_lock_is_kept(op->access[i].buffer->range->device);
+    return kept;
 }
 
-static ebb_status_t bring(const ebb_operation_t *op)
+/* Of all devices that it is about none is kept any more. What was freed until then it does not touch. */
+static ebb_status_t await_devices(ebb_t *ebb, ebb_operation_t *op)
 {
-    const ebb_device_t *dev = ebb_stream_device(op->stream);
-    for (uint32_t i = 0; i < op->access_count; i++) {
-        ebb_buffer_t *b = op->access[i].buffer;
-        ebb_status_t status = b->range->device == dev ? 0 : ebb_buffer_pin(b);
+    if (!any_kept(op))
+        return 0;
+    const uint32_t count = op->access_count;
+    ebb_pinned_ref_t *ref = malloc((count + 1) * sizeof *ref);
+    if (!ref)
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "malloc", count * sizeof *ref);
+    for (uint32_t i = 0; i < count; i++)
+        ref[i] = ebb_pinned_ref(op->access[i].buffer);
+    while (any_kept(op)) {
+        ebb_lock_device(ebb_stream_device(op->stream));
+        op->access_count = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            const ebb_access_t a = op->access[i];
+            const ebb_pinned_ref_t r = ref[i];
+            if (!ebb_pinned_get(ebb, r))
+                continue;
+            op->access[op->access_count] = a;
+            ref[op->access_count++] = r;
+        }
+    }
+    free(ref);
+    return 0;
+}
+
+/* What follows the device's operations is told of the device's own buffers: they get to the front. The operation is not to be repeated if there
+ * are others, which nothing of that device's keeps as they are. Returns how many there are. */
+static uint32_t own_first(const ebb_device_t *dev, ebb_operation_t *op)
+{
+    uint32_t own = 0;
+    for (uint32_t i = 0; i < op->access_count; i++)
+        if (op->access[i].buffer->range->device == dev) {
+            const ebb_access_t a = op->access[i];
+            memmove(&op->access[own + 1], &op->access[own], (i - own) * sizeof a);
+            op->access[own++] = a;
+        }
+    op->plain &= own == op->access_count;
+    return own;
+}
+
+static void let_go(ebb_t *ebb, const peers_t *peers)
+{
+    for (uint32_t i = 0; i < peers->count; i++)
+        ebb_pinned_release(ebb, peers->ref[i]);
+}
+
+/* [count] accesses. All of them, or none. */
+static ebb_status_t bring(ebb_t *ebb, const ebb_access_t *access, uint32_t count, peers_t *peers)
+{
+    for (; peers->count < count; peers->count++) {
+        const ebb_status_t status = ebb_buffer_pin(access[peers->count].buffer);
         if (status) {
-            let_go(op, i);
+            let_go(ebb, peers);
             return status;
         }
+        peers->ref[peers->count] = ebb_pinned_ref(access[peers->count].buffer);
     }
     return 0;
 }
 
-static void note_use(ebb_device_t *dev, const ebb_operation_t *op)
+static void note_use(ebb_device_t *dev, const ebb_operation_t *op, const peers_t *peers)
 {
     ebb_mark_t mark = ebb_mark_issue(op->stream);
-    if (dev->ebb->device_count == 1) {
-        ebb_operation_touch(dev, op, mark);
-    } else {
-        for (uint32_t i = 0; i < op->access_count; i++) {
-            ebb_buffer_t *b = op->access[i].buffer;
-            b->peer_used |= b->range->device != dev;
+    ebb_operation_touch(dev, op, mark);
+    for (uint32_t i = 0; i < peers->count; i++) {
+        ebb_buffer_t *b = ebb_pinned_get(dev->ebb, peers->ref[i]);
+        if (b) {
+            b->peer_used = true;
             ebb_buffer_touch(b, mark);
         }
     }
@@ -573,18 +642,43 @@ static void note_use(ebb_device_t *dev, const ebb_operation_t *op)
         ebb_buffers_touch(dev, mark);
 }
 
-static CUresult issue_inside(ebb_device_t *dev, ebb_operation_t *op, CUresult (*issue)(const void *context),
-                             const void *context)
+static CUresult issue_inside(ebb_device_t *dev, ebb_operation_t *op, const peers_t *peers,
+                             CUresult (*issue)(const void *context), const void *context)
 {
     CUresult result = (CUresult)ebb_run_before(dev, op);
     if (!result) {
+        const bool looks_up = op->instead; /* where its arguments are, among what is known of functions */
+        if (looks_up)
+            ebb_lock_stay(true);
         result = ebb_lock_step_out(dev, issue, context);
+        if (looks_up)
+            ebb_lock_stay(false);
         if (!result)
-            note_use(dev, op);
+            note_use(dev, op, peers);
         ebb_run_after(dev, op, result);
     }
     if (result)
         ebb_run_failed(dev, result);
+    return result;
+}
+
+/* Where there are several devices. */
+static CUresult issue_beside(ebb_device_t *dev, ebb_operation_t *op, CUresult (*issue)(const void *context),
+                             const void *context)
+{
+    EBB_TRY(await_devices(dev->ebb, op));
+    const uint32_t all = op->access_count, own = own_first(dev, op);
+    peers_t peers = {.ref = malloc((all - own + 1) * sizeof *peers.ref)};
+    CUresult result = peers.ref ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    if (!result)
+        result = (CUresult)bring(dev->ebb, op->access + own, all - own, &peers);
+    if (!result) {
+        op->access_count = own;
+        result = issue_inside(dev, op, &peers, issue, context);
+        op->access_count = all;
+        let_go(dev->ebb, &peers);
+    }
+    free(peers.ref);
     return result;
 }
 
@@ -598,12 +692,8 @@ CUresult ebb_issue(ebb_operation_t *op, CUresult (*issue)(const void *context), 
         return ebb_lock_step_out(dev, issue,
                                  context); /* the driver refuses what may not be done while capturing */
     }
-    if (dev->ebb->device_count == 1)
-        return issue_inside(dev, op, issue, context);
-    EBB_TRY(bring(op));
-    CUresult result = issue_inside(dev, op, issue, context);
-    let_go(op, op->access_count);
-    return result;
+    return dev->ebb->device_count == 1 ? issue_inside(dev, op, &(peers_t){0}, issue, context)
+                                       : issue_beside(dev, op, issue, context);
 }
 
 __attribute__((destructor)) static void at_exit(void)
@@ -618,6 +708,6 @@ __attribute__((destructor)) static void at_exit(void)
         return;
     }
     if (ebb_global.device_count)
-        ebb_stats_finish(&ebb_global.device[0]);
+        ebb_stats_finish(&ebb_global);
     ebb_unlock();
 }

@@ -178,7 +178,8 @@ static void take_in(ebb_t *ebb, const change_t *c)
 void ebb_mappings_take_in(ebb_t *ebb)
 {
     struct ebb_hook *hook = ebb->hook;
-    if (!atomic_load_explicit(&hook->changes, memory_order_relaxed))
+    /* All of them in their order, without waiting for a thread that is away. */
+    if (!atomic_load_explicit(&hook->changes, memory_order_relaxed) || ebb_lock_is_kept_by_any())
         return;
     change_t *first = NULL, *next;
     for (change_t *c = atomic_exchange(&hook->changes, NULL); c; c = next) {

@@ -168,11 +168,13 @@ PLAIN_CALL(cuLibraryEnumerateKernels, (CUkernel * out, unsigned count, CUlibrary
 static void tell(ebb_t *ebb, const void *handle)
 {
     ebb_visit_t visit;
+    ebb_lock_stay(true); /* the module is the process's */
     for (unsigned i = 0; i < ebb->device_count; i++)
         if (ebb->device[i].context && !ebb_device_visit(&ebb->device[i], &visit)) {
             ebb_run_unloading(&ebb->device[i], handle);
             ebb_device_return(visit);
         }
+    ebb_lock_stay(false);
 }
 
 static CUresult unload(CUmodule module, CUlibrary library)

@@ -114,9 +114,8 @@ static ebb_status_t hold_what_leads_on(ebb_t *ebb)
     return 0;
 }
 
-ebb_status_t ebb_table_pin(ebb_buffer_t *b)
+static ebb_status_t pin(ebb_t *ebb, ebb_buffer_t *b)
 {
-    ebb_t *ebb = b->range->device->ebb;
     ebb_pointer_table_t *table = &ebb->hook->pointers;
     EBB_TRY(ebb_buffer_pin(b));
     table->found_count = 0;
@@ -126,6 +125,15 @@ ebb_status_t ebb_table_pin(ebb_buffer_t *b)
     const ebb_status_t status = hold_what_leads_on(ebb);
     if (status)
         ebb_buffer_release(b);
+    return status;
+}
+
+/* Stays: these tables are the process's, and so is what its callers go through (captures, graphs). */
+ebb_status_t ebb_table_pin(ebb_buffer_t *b)
+{
+    ebb_lock_stay(true);
+    const ebb_status_t status = pin(b->range->device->ebb, b);
+    ebb_lock_stay(false);
     return status;
 }
 

@@ -79,8 +79,9 @@ static CUresult launch(const launch_t *l)
     }
     launch_t known = *l;
     known.op = &op;
+    const bool new = ebb_signatures_grew(dev->ebb);
     CUresult result = ebb_issue(&op, issue_launch, &known);
-    if (ebb_signatures_grew(dev->ebb) && !ebb_captures_under_way(dev->ebb)) {
+    if (new && !ebb_captures_under_way(dev->ebb)) {
         ebb_device_t *of = ebb_stream_device(op.stream);
         if (ebb_is_device(of) || ebb_is_device(dev))
             ebb_measure(ebb_is_device(of) ? of : dev); /* its code may have been loaded just now */
@@ -268,7 +269,10 @@ void ebb_order_note(ebb_order_kind_t kind, CUstream stream, CUevent event)
     if (!dev)
         return;
     const bool has_stream = kind <= EBB_ORDER_SYNC_STREAM && kind != EBB_ORDER_SYNC_EVENT;
-    ebb_run_ordered(dev, &(ebb_order_t){kind, has_stream ? ebb_stream_of(dev, stream) : NULL, event});
+    ebb_stream_t *s = has_stream ? ebb_stream_of(dev, stream) : NULL;
+    ebb_device_t *of = s ? ebb_stream_device(s) : dev;
+    if (ebb_is_device(of) && ebb_lock_go_to(of))
+        ebb_run_ordered(of, &(ebb_order_t){kind, s, event});
     ebb_unlock();
 }
 

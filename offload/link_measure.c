@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "alloc/ebb_alloc.h"
+
 /* ---- in a file ---- */
 
 enum { VERSION = 3, LONGEST = 320, MOST_LINES = 256 };
@@ -155,8 +157,8 @@ static bool issue(const meter_t *m, int way, unsigned beside)
 static bool between(const meter_t *m, int from, int to, double *ns)
 {
     float ms = 0;
-    const bool good = !ebb_driver.cuEventSynchronize(m->event[to]) &&
-                      !ebb_driver.cuEventElapsedTime(&ms, m->event[from], m->event[to]);
+    const bool good =
+        !ebb_await_event(m->event[to]) && !ebb_driver.cuEventElapsedTime(&ms, m->event[from], m->event[to]);
     *ns = (double)ms * 1e6;
     return good;
 }
@@ -204,7 +206,7 @@ bool ebb_link_measure(const ebb_link_bench_t *bench, ebb_link_t *link)
         good = result[i / 2][i % 2].bytes_per_ns > 0;
     }
     for (int way = 0; way < 2; way++) /* after a failure copies may be under way */
-        ebb_driver.cuStreamSynchronize(bench->stream[way]);
+        ebb_await_stream(bench->stream[way]);
     for (int i = 0; i < EVENTS; i++)
         if (m.event[i])
             ebb_driver.cuEventDestroy_v2(m.event[i]);

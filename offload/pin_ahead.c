@@ -48,7 +48,9 @@ bool ebb_pin_ahead_collect(ebb_t *ebb)
     ebb_pin_thread_t *pins = &ebb->offload->pins;
     if (atomic_load(&pins->state) == EBB_PIN_IDLE)
         return false;
+    const ebb_away_t away = ebb_lock_leave();
     wait_for_thread(pins);
+    ebb_lock_return(away);
     hand_over(pins);
     return true;
 }
@@ -64,6 +66,8 @@ static bool begin_any(ebb_t *ebb)
     ebb_pin_thread_t *pins = &ebb->offload->pins;
     for (unsigned i = 0; i < ebb->device_count; i++) {
         ebb_device_t *dev = &ebb->device[i];
+        ebb_lock_only(0);
+        ebb_lock_device(dev);
         if (!dev->context || !find_next(dev, &pins->job))
             continue;
         ebb_pinned_begin_ahead(dev, &pins->job);
@@ -181,9 +185,10 @@ bool ebb_pinned_is_wanted(void)
 }
 
 /* With the lock and the context; false: without the context, which is gone. */
-static bool come_back(CUcontext context)
+static bool come_back(const ebb_device_t *dev, CUcontext context)
 {
     ebb_lock();
+    ebb_lock_device(dev);
     return context && !ebb_driver.cuCtxPushCurrent_v2(context);
 }
 
@@ -200,7 +205,7 @@ static bool try_to_pin(ebb_device_t *dev, size_t bytes, CUcontext context, bool 
 {
     struct ebb_offload *offload = dev->ebb->offload;
     ebb_pin_job_t job;
-    bool pushed = come_back(context);
+    bool pushed = come_back(dev, context);
     const bool has = ebb_pin_ahead_has(dev, bytes),
                begun = !has && pushed && ebb_pinned_begin_wanted(dev, bytes, &job);
     step_out(pushed);
@@ -212,7 +217,7 @@ static bool try_to_pin(ebb_device_t *dev, size_t bytes, CUcontext context, bool 
     ebb_thread_lend(true);
     const ebb_status_t status = has ? 0 : do_job(&offload->pinning, &job, context, &job.extent);
     ebb_thread_lend(false);
-    pushed = come_back(context);
+    pushed = come_back(dev, context);
     if (has)
         hand_over(&offload->pins);
     const bool pinned = has || ebb_pinned_end_ahead(dev, &job, status);

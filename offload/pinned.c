@@ -57,6 +57,24 @@ static int by_address(const void *a, const void *b)
     return key->base < e->base ? -1 : key->base >= e->base + e->bytes;
 }
 
+/* The driver may wait in both of these. */
+static ebb_status_t make_away(ebb_device_t *dev, size_t bytes, ebb_extent_t *made)
+{
+    const ebb_away_t away = ebb_lock_leave();
+    const ebb_status_t status =
+        ebb_extent_make(&dev->ebb->offload->pinning, ebb_offload_of(dev)->pinned.place, bytes, made);
+    ebb_lock_return(away);
+    return status;
+}
+
+static ebb_status_t delete_away(ebb_device_t *dev, const ebb_extent_t *e)
+{
+    const ebb_away_t away = ebb_lock_leave();
+    const ebb_status_t status = ebb_extent_delete(&dev->ebb->offload->pinning, e);
+    ebb_lock_return(away);
+    return status;
+}
+
 /* What has been made and counted is this device's. False: it could not be noted, and is gone. */
 static bool adopt(ebb_device_t *dev, const ebb_extent_t *made)
 {
@@ -68,7 +86,7 @@ static bool adopt(ebb_device_t *dev, const ebb_extent_t *made)
     ebb_extent_t **held = e ? tsearch(e, &pinned->extents, by_base) : NULL;
     if (!held) {
         free(e);
-        ebb_extent_delete(&dev->ebb->offload->pinning, made);
+        delete_away(dev, made);
         ebb_pin_uncount(dev, made->bytes);
         return false;
     }
@@ -92,7 +110,7 @@ static void *make_extent(ebb_device_t *dev, size_t bytes)
     pinned->refusal = -1;
     if (!ebb_pin_fits(dev, bytes) || !ebb_pin_count_if_fits(dev, bytes))
         return NULL;
-    pinned->refusal = ebb_extent_make(&dev->ebb->offload->pinning, pinned->place, bytes, &made);
+    pinned->refusal = make_away(dev, bytes, &made);
     if (pinned->refusal) {
         ebb_pin_uncount(dev, bytes);
         return NULL;
@@ -141,7 +159,7 @@ static void delete_extent(ebb_device_t *dev, const void *base)
 {
     const ebb_extent_t e = take_apart(dev, base);
     if (e.bytes)
-        end_unpinning(dev, &e, ebb_extent_delete(&dev->ebb->offload->pinning, &e));
+        end_unpinning(dev, &e, delete_away(dev, &e));
 }
 
 /* ---- extents of small blocks ---- */
@@ -323,6 +341,13 @@ static bool shelf_put(ebb_device_t *dev, void *block, size_t bytes)
     return true;
 }
 
+/* Unpinning waits for everything that is under way (cuMemHostUnregister and cuMemFreeHost: CUDA programming guide, Implicit Synchronization), on
+ * whatever device, and that may be a collective which waits for what this thread would give to another one. */
+static bool may_unpin(const ebb_t *ebb)
+{
+    return !ebb_has_several_devices(ebb);
+}
+
 /* Unpins cached blocks until `bytes` less are registered, beginning with the least recently used
  * size. False: there is nothing that could be unpinned. */
 static bool make_room(ebb_device_t *dev, size_t bytes)
@@ -346,9 +371,11 @@ static bool make_room_anywhere(ebb_device_t *dev, size_t bytes)
     ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
     const size_t before = all->registered;
     ebb_visit_t visit;
+    if (!may_unpin(dev->ebb))
+        return false;
     make_room(dev, bytes);
     for (unsigned i = 0; i < dev->ebb->device_count && before - all->registered < bytes; i++)
-        if (i != dev->number && dev->ebb->device[i].context &&
+        if (i != dev->number && dev->ebb->device[i].context && !ebb_lock_is_kept(&dev->ebb->device[i]) &&
             !ebb_device_visit(&dev->ebb->device[i], &visit)) {
             make_room(&dev->ebb->device[i], bytes - (before - all->registered));
             ebb_device_return(visit);
@@ -508,7 +535,8 @@ bool ebb_pinned_next_ahead(ebb_device_t *dev, const size_t *bytes, size_t count,
     }
     const bool fits =
         all->registered + wanted <= ebb_pin_budget(dev->ebb) / 8 * 7 && unused_bytes(pinned) + wanted <= sum;
-    const shelf_t *surplus = wanted && !fits ? find_surplus(pinned, bytes, count) : NULL;
+    const shelf_t *surplus =
+        wanted && !fits && may_unpin(dev->ebb) ? find_surplus(pinned, bytes, count) : NULL;
     if (surplus) {
         const ebb_extent_t *e = find_extent(dev, surplus->block[surplus->count - 1]);
         if (e)

@@ -109,9 +109,9 @@ main() {
         if [[ -n $threads ]]; then
             local several='conformance\.(stream|context|event)\..*|test_driver_(stream|order|handles)|test_alloc_ahead|ebb_duo|ebb_nasty_order'
             several+='|test_runtime_(errors|stream|per_thread|stream_per_thread)|model_data|model_shards'
-            several+='|conformance_ebb|ebb_residence|ebb_residence_in_pieces|test_pinned'
+            several+='|conformance_ebb|ebb_residence|ebb_residence_in_pieces|test_pinned|ebb_ranks'
             selection=(-R "^($several)$")
-            export TEST_NASTY_ONLY=threads
+            export TEST_NASTY_ONLY=threads TEST_ONLY="ranks_that_are_threads*"
         fi
         export SEEDS=${SEEDS:-1}
         # Libraries that are never unloaded, and memory of the device, are no leaks of the tests; those that can tell look for

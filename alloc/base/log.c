@@ -4,6 +4,7 @@
 
 #include "alloc/base/options.h"
 #include "alloc/base/status.h"
+#include "alloc/base/thread.h"
 
 void ebb_log(ebb_log_level_t level, const char *format, ...)
 {
@@ -13,6 +14,8 @@ void ebb_log(ebb_log_level_t level, const char *format, ...)
     const ebb_process_rank_t rank = ebb_options.rank;
     int n = rank.count > 1 ? snprintf(line, sizeof line, "ebb (rank %d of %d): ", rank.number, rank.count)
                            : snprintf(line, sizeof line, "ebb: ");
+    if (ebb_this_thread.device)
+        n += snprintf(line + n, sizeof line - (size_t)n, "device %d: ", ebb_this_thread.device - 1);
     va_list args;
     va_start(args, format);
     int m = vsnprintf(line + n, sizeof line - (size_t)n - 1, format, args);

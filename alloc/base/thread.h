@@ -15,8 +15,9 @@
 
 /* The program's call passes nothing of ebb's, so what lasts longer than a call, or is below the lock, is kept by the thread itself. */
 typedef struct ebb_this_thread {
-    unsigned ranks;                 /* a bit per rank of the locks that it holds */
-    bool own;                       /* ebb_thread_is_own */
+    unsigned ranks; /* a bit per rank of the locks that it holds */
+    bool own;       /* ebb_thread_is_own */
+    int device; /* 1 + the driver's number of the device that its call is about, for the log; 0: of none, or there is one only (lock.c) */
     CUstreamCaptureMode other_mode; /* than the present one, while it is lent */
     /* status.c: what failed last, and as a text */
     struct {

@@ -126,7 +126,7 @@ typedef struct ebb_steps {
                                       plans do not know */
     uint64_t variant_peak_bytes[EBB_STEP_VARIANTS]; /* the same of each variant's last plan */
 } ebb_steps_t;
-ebb_steps_t ebb_steps(ebb_t *ebb);
+ebb_steps_t ebb_steps(ebb_device_t *dev);
 
 /* ---- what runner.c, runner_variant.c and runner_plan.c share ---- */
 
@@ -170,11 +170,8 @@ typedef struct ebb_variant {
 struct ebb_runner {
     ebb_variant_t variant[EBB_STEP_VARIANTS];
     ebb_variant_t *driving; /* whose plan is driven; NULL: none is */
-    unsigned device_number; /* the device that is followed */
-    bool bound;             /* what learning and driving keep is that device's: no other will be followed */
+    bool learns;            /* some step of it is learned, or was */
     bool sized;             /* the budget is a share of a step's peak, and that is known */
-    bool over;              /* its context is gone: nothing is followed any more */
-    uint64_t operations[EBB_STATES]; /* of each device */
     ebb_step_finder_t *finder;
     ebb_steps_t steps;
     size_t fewest_live;          /* bytes of the program's, since the last operation */
@@ -186,9 +183,15 @@ struct ebb_runner {
     const ebb_operation_t *view; /* of the one under way, if it is not driven */
 };
 
-static inline unsigned ebb_variant_number(ebb_t *ebb, const ebb_variant_t *k)
+/* In files and statistics: numbered through all devices, those of the second from 8 on. */
+static inline unsigned ebb_variant_through(const ebb_device_t *dev, unsigned variant)
 {
-    struct ebb_runner *runner = ebb->run->runner;
+    return dev->number * EBB_STEP_VARIANTS + variant;
+}
+
+static inline unsigned ebb_variant_number(ebb_device_t *dev, const ebb_variant_t *k)
+{
+    struct ebb_runner *runner = dev->run->runner;
     return (unsigned)(k - runner->variant);
 }
 
@@ -231,9 +234,9 @@ void ebb_run_turn_to(ebb_device_t *dev, ebb_variant_t *next);
  * number, as the statistics give it. What a variant has written before is replaced. What cannot be written is logged. The statistics
  * list both (stats.h). */
 
-void ebb_files_trace(ebb_t *ebb, unsigned variant, const ebb_trace_t *trace);
-void ebb_files_plan(ebb_t *ebb, unsigned variant, const ebb_plan_t *plan);
+void ebb_files_trace(ebb_device_t *dev, unsigned variant, const ebb_trace_t *trace);
+void ebb_files_plan(ebb_device_t *dev, unsigned variant, const ebb_plan_t *plan);
 /* There is no such variant any more: the names that it had are free. */
-void ebb_files_forget(ebb_t *ebb, unsigned variant);
+void ebb_files_forget(ebb_device_t *dev, unsigned variant);
 
 #endif

@@ -14,7 +14,7 @@ enum { PATH_BYTES = EBB_FILE_NAME_ROOM + 16 };
 
 struct ebb_file_names {
     bool taken;
-    unsigned by; /* the variant that has the names of the options */
+    unsigned by; /* the variant that has the names of the options, numbered through */
 };
 const size_t ebb_part_file_names = sizeof(struct ebb_file_names);
 
@@ -31,17 +31,19 @@ static bool write_plan(const void *what, FILE *out)
 }
 
 /* Gives the name; false: it was not wanted, or could not be written. */
-static bool write_file(struct ebb_file_names *names, unsigned variant, const char *name, const char *option,
+static bool write_file(ebb_device_t *dev, unsigned variant, const char *name, const char *option,
                        write_fn write, const void *what, char path[PATH_BYTES])
 {
+    struct ebb_file_names *names = dev->ebb->run_shared->file_names;
+    const unsigned number = ebb_variant_through(dev, variant);
     if (!*option)
         return false;
     if (!names->taken)
-        names->by = variant;
+        names->by = number;
     names->taken = true;
     const bool named = ebb_file_name(option, getpid(), path);
-    if (variant != names->by)
-        snprintf(path + strlen(path), 16, ".%u", variant);
+    if (number != names->by)
+        snprintf(path + strlen(path), 16, ".%u", number);
     FILE *f = named ? fopen(path, "w") : NULL;
     bool written = f && write(what, f);
     if (f && fclose(f))
@@ -53,25 +55,23 @@ static bool write_file(struct ebb_file_names *names, unsigned variant, const cha
     return written;
 }
 
-void ebb_files_trace(ebb_t *ebb, unsigned variant, const ebb_trace_t *trace)
+void ebb_files_trace(ebb_device_t *dev, unsigned variant, const ebb_trace_t *trace)
 {
-    struct ebb_file_names *names = ebb->run->file_names;
     char path[PATH_BYTES];
-    if (write_file(names, variant, "the trace of a step", ebb_options.trace, write_trace, trace, path))
-        ebb_planned_trace(ebb, variant, path);
+    if (write_file(dev, variant, "the trace of a step", ebb_options.trace, write_trace, trace, path))
+        ebb_planned_trace(dev, variant, path);
 }
 
-void ebb_files_plan(ebb_t *ebb, unsigned variant, const ebb_plan_t *plan)
+void ebb_files_plan(ebb_device_t *dev, unsigned variant, const ebb_plan_t *plan)
 {
-    struct ebb_file_names *names = ebb->run->file_names;
     char path[PATH_BYTES];
-    write_file(names, variant, "the plan", ebb_options.save_plan, write_plan, plan, path);
-    ebb_planned_plan(ebb, variant, plan);
+    write_file(dev, variant, "the plan", ebb_options.save_plan, write_plan, plan, path);
+    ebb_planned_plan(dev, variant, plan);
 }
 
-void ebb_files_forget(ebb_t *ebb, unsigned variant)
+void ebb_files_forget(ebb_device_t *dev, unsigned variant)
 {
-    struct ebb_file_names *names = ebb->run->file_names;
-    names->taken &= names->by != variant;
-    ebb_planned_forget(ebb, variant);
+    struct ebb_file_names *names = dev->ebb->run_shared->file_names;
+    names->taken &= names->by != ebb_variant_through(dev, variant);
+    ebb_planned_forget(dev, variant);
 }

@@ -9,37 +9,41 @@
 #include "offload/ebb_offload.h"
 
 struct ebb_pins {
-    atomic_bool keeping[EBB_STATES]; /* nothing leaves the device; the last one: any */
-    atomic_bool ended;               /* no plans any more */
-    ebb_stream_t
-        *stream[EBB_STATES]; /* of ebb's own, on which residence is made: only the host waits for it */
+    atomic_bool keeping;  /* nothing leaves the device */
+    ebb_stream_t *stream; /* of ebb's own, on which residence is made: only the host waits for it */
 };
 const size_t ebb_part_pins = sizeof(struct ebb_pins);
+
+struct ebb_rest {
+    atomic_bool keeping; /* nothing leaves any device */
+    atomic_bool ended;   /* no plans any more */
+};
+const size_t ebb_part_rest = sizeof(struct ebb_rest);
 
 /* What plans have given up is made again first, for which something may have to leave. */
 void ebb_keep_everything(ebb_t *ebb, const char *why)
 {
     ebb_interrupt_all(ebb, why);
-    if (!atomic_exchange(&ebb->run->pins->keeping[EBB_NO_DEVICE], true))
+    if (!atomic_exchange(&ebb->run_shared->rest->keeping, true))
         ebb_log(EBB_WARN, "from now on nothing leaves the device: %s", why);
 }
 
 void ebb_keep_device(ebb_device_t *dev, const char *why)
 {
     ebb_run_interrupted(dev, why);
-    if (!atomic_exchange(&dev->ebb->run->pins->keeping[dev->number], true))
+    if (!atomic_exchange(&dev->run->pins->keeping, true))
         ebb_log(EBB_WARN, "from now on nothing leaves device %d: %s", dev->device, why);
 }
 
 bool ebb_keeps_everything(ebb_device_t *dev)
 {
-    return atomic_load_explicit(&dev->ebb->run->pins->keeping[EBB_NO_DEVICE], memory_order_relaxed) ||
-           atomic_load_explicit(&dev->ebb->run->pins->keeping[dev->number], memory_order_relaxed);
+    return atomic_load_explicit(&dev->ebb->run_shared->rest->keeping, memory_order_relaxed) ||
+           atomic_load_explicit(&dev->run->pins->keeping, memory_order_relaxed);
 }
 
 bool ebb_end_plans(ebb_t *ebb, const char *why)
 {
-    if (atomic_exchange(&ebb->run->pins->ended, true))
+    if (atomic_exchange(&ebb->run_shared->rest->ended, true))
         return false;
     ebb_log(EBB_INFO, "no plans from now on: %s", why);
     ebb_interrupt_all(ebb, why);
@@ -51,7 +55,7 @@ bool ebb_end_plans(ebb_t *ebb, const char *why)
 bool ebb_plans_rest(ebb_device_t *dev)
 {
     return ebb_keeps_everything(dev) ||
-           atomic_load_explicit(&dev->ebb->run->pins->ended, memory_order_relaxed) ||
+           atomic_load_explicit(&dev->ebb->run_shared->rest->ended, memory_order_relaxed) ||
            ebb_captures_under_way(dev->ebb);
 }
 
@@ -83,20 +87,20 @@ void ebb_buffer_release(ebb_buffer_t *b)
 static ebb_status_t make_resident(ebb_buffer_t *b)
 {
     ebb_device_t *dev = b->range->device;
-    ebb_stream_t *stream = dev->ebb->run->pins->stream[dev->number];
+    ebb_stream_t *stream = dev->run->pins->stream;
     CUstream handle;
     if (b->range->mapped && !b->residence)
         return 0; /* it never left */
     if (!stream) {
         EBB_DRIVER(cuStreamCreate, 0, (&handle, CU_STREAM_NON_BLOCKING));
-        stream = dev->ebb->run->pins->stream[dev->number] = ebb_stream_of(dev, handle);
+        stream = dev->run->pins->stream = ebb_stream_of(dev, handle);
     }
     ebb_access_t access = {.buffer = b};
     ebb_operation_t op = {
         .kind = EBB_OTHER, .name = "pin", .stream = stream, .access = &access, .access_count = 1};
     ebb_pinned_call_is_final(); /* it may have changed something already */
     EBB_TRY(ebb_run_before(dev, &op));
-    CUresult result = ebb_driver.cuStreamSynchronize(ebb_stream_handle(stream));
+    CUresult result = ebb_await_stream(ebb_stream_handle(stream));
     ebb_run_after(dev, &op, CUDA_ERROR_NOT_READY); /* was none of the program's */
     return (ebb_status_t)result;
 }

@@ -97,7 +97,7 @@ static void work(void *argument)
 
 void ebb_run_stop(ebb_t *ebb)
 {
-    struct ebb_plan_jobs *jobs = ebb->run ? ebb->run->plan_jobs : NULL;
+    struct ebb_plan_jobs *jobs = ebb->run_shared ? ebb->run_shared->plan_jobs : NULL;
     if (!jobs || !jobs->thread.running)
         return;
     ebb_mutex_lock(&jobs->mutex);
@@ -172,7 +172,7 @@ static ebb_plan_job_t *new_job(bool floor, const ebb_trace_t *trace, const ebb_p
 ebb_plan_job_t *ebb_job_ask(ebb_t *ebb, bool floor, const ebb_trace_t *trace,
                             const ebb_plan_request_t *request, ebb_boundary_t *boundary)
 {
-    struct ebb_plan_jobs *jobs = ebb->run->plan_jobs;
+    struct ebb_plan_jobs *jobs = ebb->run_shared->plan_jobs;
     ebb_plan_job_t *job = new_job(floor, trace, request, boundary);
     if (!job)
         return NULL;
@@ -182,7 +182,9 @@ ebb_plan_job_t *ebb_job_ask(ebb_t *ebb, bool floor, const ebb_trace_t *trace,
     }
     append(jobs, job);
     ebb_thread_wake(&jobs->thread);
+    const ebb_away_t away = ebb_lock_leave();
     job->waited = !jobs->thread.running || wait_a_little(job);
+    ebb_lock_return(away);
     if (!jobs->thread.running)
         work(jobs); /* nothing else is asked then */
     return job;
@@ -190,7 +192,7 @@ ebb_plan_job_t *ebb_job_ask(ebb_t *ebb, bool floor, const ebb_trace_t *trace,
 
 void ebb_job_end(ebb_t *ebb, ebb_plan_job_t *job)
 {
-    struct ebb_plan_jobs *jobs = ebb->run->plan_jobs;
+    struct ebb_plan_jobs *jobs = ebb->run_shared->plan_jobs;
     if (!job)
         return;
     ebb_mutex_lock(&jobs->mutex);

@@ -20,8 +20,9 @@
 
 /* ---- operations of the program (runner.c) ---- */
 
-/* What this folder remembers begins empty. Once, before anything else. False: no host memory. */
+/* What this folder remembers begins empty: of the process, once, before anything else; of a device, before any call is about it. False: no host memory. */
 bool ebb_run_open(ebb_t *ebb);
+bool ebb_run_open_device(ebb_device_t *dev);
 /* The process ends: so does the thread that plans (internal.h), within a second. ebb_lock() not held. */
 void ebb_run_stop(ebb_t *ebb);
 

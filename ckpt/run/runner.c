@@ -17,8 +17,8 @@
  * A boundary is noticed with the last operation of a step and acted upon with the next thing that the program
  * does, frees and copies to the host excepted: what is freed or read in between belongs to the step that has ended.
  *
- * Several devices: all of this is about one of them, `device_number`; the reactive half alone has the others. It is the
- * first device, until another is found to be the one that works (is_followed), and then the first whose step is found.
+ * Each device is followed by itself: it has its steps, what was learned of them, and its plans. What an operation of another device
+ * touches of its memory is none of its operations (hook/enter.c).
  */
 #include "ckpt/run/internal.h"
 
@@ -41,15 +41,13 @@
 #include "ckpt/run/tracker/tracker.h"
 #include "offload/ebb_offload.h"
 
-/* Another device is followed when it has had so many times the operations of the one in which no step is found. */
-enum { BUSIER = 4, LEAST_OPERATIONS = 64 };
 enum { LONGEST_STEP = 1 << 18, MOST_INTERRUPTIONS = 8 };
 
 const size_t ebb_part_runner = sizeof(struct ebb_runner);
 
-ebb_steps_t ebb_steps(ebb_t *ebb)
+ebb_steps_t ebb_steps(ebb_device_t *dev)
 {
-    struct ebb_runner *runner = ebb->run->runner;
+    struct ebb_runner *runner = dev->run->runner;
     if (!runner->finder)
         return runner->steps;
     runner->steps.period = ebb_step_period(runner->finder);
@@ -68,7 +66,7 @@ static bool is_aside(ebb_device_t *dev, const ebb_operation_t *op)
 /* What identifies a step: neither addresses nor the values of scalars. */
 static ebb_step_operation_t seen(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    struct ebb_runner *runner = dev->ebb->run->runner;
+    struct ebb_runner *runner = dev->run->runner;
     const void *what = op->kind == EBB_OTHER ? (const void *)op->name : (const void *)op->function;
     uint64_t h = ebb_mix(op->kind + 1, (uint64_t)(uintptr_t)what);
     /* How many words of a kernel's arguments lead into buffers may be chance (tracker.h), and so what tables these lead to. */
@@ -93,7 +91,7 @@ static ebb_step_operation_t seen(ebb_device_t *dev, const ebb_operation_t *op)
 /* A step of this variant is expected, with these buffers (ebb_tracker_present). */
 static void begin_step(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present)
 {
-    struct ebb_runner *runner = dev->ebb->run->runner;
+    struct ebb_runner *runner = dev->run->runner;
     if (k->phase == EBB_PHASE_OBSERVE && ebb_run_is_worth_learning(dev))
         k->phase = EBB_PHASE_LEARN;
     if (k->phase == EBB_PHASE_REACTIVE)
@@ -106,22 +104,22 @@ static void begin_step(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const 
         if (runner->driving)
             ebb_run_install_others(dev);
     }
-    if (k->phase == EBB_PHASE_LEARN && !ebb_drive_active(dev->ebb)) {
-        if (!runner->bound) {
+    if (k->phase == EBB_PHASE_LEARN && !ebb_drive_active(dev)) {
+        if (!runner->learns) {
             ebb_log(EBB_INFO, "the program repeats a step: the next steps are slow, because ebb learns it");
             ebb_log(EBB_DEBUG, "learning begins after %llu operations",
                     (unsigned long long)runner->steps.operations);
         }
-        runner->bound = true;
+        runner->learns = true;
         ebb_variant_begin_pass(dev, k);
     }
 }
 
 /* NULL: nothing is recorded of it, or it is of another family. */
-static ebb_recording_t *recording_of(ebb_t *ebb, const ebb_variant_t *k, uint64_t family)
+static ebb_recording_t *recording_of(ebb_device_t *dev, const ebb_variant_t *k, uint64_t family)
 {
-    struct ebb_runner *runner = ebb->run->runner;
-    const ebb_step_variant_t info = ebb_step_variant(runner->finder, ebb_variant_number(ebb, k));
+    struct ebb_runner *runner = dev->run->runner;
+    const ebb_step_variant_t info = ebb_step_variant(runner->finder, ebb_variant_number(dev, k));
     ebb_recording_t *r = k->profile && info.serial == k->serial && info.family == family
                              ? ebb_profile_recording(k->profile)
                              : NULL;
@@ -130,14 +128,14 @@ static ebb_recording_t *recording_of(ebb_t *ebb, const ebb_variant_t *k, uint64_
 
 /* What was learned of the variant; else what is recorded of it or of one that differs in sizes only, and of these the one that is
  * followed already. NULL: there is none yet. */
-static ebb_recording_t *recorded(ebb_t *ebb, const ebb_variant_t *k)
+static ebb_recording_t *recorded(ebb_device_t *dev, const ebb_variant_t *k)
 {
-    struct ebb_runner *runner = ebb->run->runner;
-    const uint64_t family = ebb_step_variant(runner->finder, ebb_variant_number(ebb, k)).family;
+    struct ebb_runner *runner = dev->run->runner;
+    const uint64_t family = ebb_step_variant(runner->finder, ebb_variant_number(dev, k)).family;
     ebb_recording_t *best = k->learned;
     for (unsigned i = 0; i < EBB_STEP_VARIANTS && !k->learned; i++) {
-        ebb_recording_t *r = recording_of(ebb, &runner->variant[i], family);
-        if (r && (!best || ebb_tracker_follows(ebb, r)))
+        ebb_recording_t *r = recording_of(dev, &runner->variant[i], family);
+        if (r && (!best || ebb_tracker_follows(dev, r)))
             best = r;
     }
     return best;
@@ -146,41 +144,42 @@ static ebb_recording_t *recorded(ebb_t *ebb, const ebb_variant_t *k)
 /* What is driven needs no other guide. What is not learned yet, or is of another size, says at least what comes next. */
 static void follow(ebb_device_t *dev, const ebb_variant_t *k)
 {
-    struct ebb_runner *runner = dev->ebb->run->runner;
-    if (ebb_learn_recording(dev->ebb))
-        ebb_tracker_boundary(dev, ebb_learn_recording(dev->ebb));
+    struct ebb_runner *runner = dev->run->runner;
+    if (ebb_learn_recording(dev))
+        ebb_tracker_boundary(dev, ebb_learn_recording(dev));
     else if (runner->driving)
         ebb_tracker_end(dev);
     else
-        ebb_tracker_boundary(
-            dev, !k || (k->phase == EBB_PHASE_REACTIVE && !k->learned) ? NULL : recorded(dev->ebb, k));
+        ebb_tracker_boundary(dev,
+                             !k || (k->phase == EBB_PHASE_REACTIVE && !k->learned) ? NULL : recorded(dev, k));
 }
 
 /* False: what a plan needs has to be pinned before it is installed. The call is to be given up; the boundary is acted upon when it is
  * made again. */
 static bool act_at_boundary(ebb_device_t *dev)
 {
-    struct ebb_runner *runner = dev->ebb->run->runner;
+    struct ebb_runner *runner = dev->run->runner;
     if (!runner->boundary)
         return true;
     runner->boundary = false;
     runner->views = false;
-    ebb_stale_begin_step(dev->ebb);
+    ebb_stale_begin_step(dev);
     if (ebb_plans_rest(dev)) {
         follow(dev, NULL);
         return true;
     }
     ebb_variant_t *ended = ebb_variant_of(dev, ebb_step_ended(runner->finder)),
                   *next = ebb_variant_of(dev, ebb_step_expected(runner->finder));
-    if (ebb_learn_running(dev->ebb) && ended)
+    if (ebb_learn_running(dev) && ended)
         ebb_variant_learn(dev, ended);
     if (runner->driving)
         ebb_drive_catch_up(dev);
-    ebb_buffer_t **present = next && next->learned ? ebb_tracker_present(dev->ebb, next->learned) : NULL;
-    if (runner->driving && ebb_drive_active(dev->ebb))
-        runner->driving = &runner->variant[ebb_drive_index(
-            dev->ebb)]; /* a step may have begun as another one than was expected */
-    if (runner->driving && !ebb_drive_active(dev->ebb))
+    ebb_buffer_t **present = next && next->learned ? ebb_tracker_present(dev, next->learned) : NULL;
+    if (runner->driving && ebb_drive_active(dev))
+        runner->driving =
+            &runner
+                 ->variant[ebb_drive_index(dev)]; /* a step may have begun as another one than was expected */
+    if (runner->driving && !ebb_drive_active(dev))
         ebb_run_leave(dev, "it was left in the last step");
     else if (runner->driving && runner->driving != next)
         ebb_run_turn_to(dev, next);
@@ -210,8 +209,8 @@ static void say_found(struct ebb_runner *runner)
 
 static void follow_steps(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    struct ebb_runner *runner = dev->ebb->run->runner;
-    if (runner->over || (!runner->finder && !(runner->finder = ebb_step_finder_new(LONGEST_STEP))))
+    struct ebb_runner *runner = dev->run->runner;
+    if (!runner->finder && !(runner->finder = ebb_step_finder_new(LONGEST_STEP)))
         return;
     runner->steps.operations++;
     const ebb_step_operation_t operation = seen(dev, op);
@@ -243,35 +242,12 @@ static void follow_steps(ebb_device_t *dev, const ebb_operation_t *op)
 
 /* ---- what the hook calls (run.h) ---- */
 
-static bool is_ours(ebb_device_t *dev)
-{
-    struct ebb_runner *runner = dev->ebb->run->runner;
-    return dev->number == runner->device_number;
-}
-
-/* An operation is about to be issued. */
-static bool is_followed(ebb_device_t *dev)
-{
-    struct ebb_runner *runner = dev->ebb->run->runner;
-    const uint64_t *n = runner->operations;
-    runner->operations[dev->number]++;
-    if (!is_ours(dev) && !runner->bound &&
-        n[dev->number] > BUSIER * (n[runner->device_number] + LEAST_OPERATIONS) &&
-        !(runner->finder && ebb_step_period(runner->finder))) {
-        ebb_step_finder_delete(runner->finder);
-        runner->finder = NULL;
-        runner->boundary = false;
-        runner->device_number = dev->number;
-    }
-    return is_ours(dev);
-}
-
 /* Behind the last operation of a step, and still its: as recorded, while it is being recorded, or while no plan is driven. */
 static bool is_the_last_steps(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    struct ebb_runner *runner = dev->ebb->run->runner;
+    struct ebb_runner *runner = dev->run->runner;
     return runner->boundary && is_aside(dev, op) &&
-           (!runner->driving || !ebb_drive_active(dev->ebb) || ebb_drive_expects(dev, op));
+           (!runner->driving || !ebb_drive_active(dev) || ebb_drive_expects(dev, op));
 }
 
 /* The operation has changed nothing yet that it would not find again. */
@@ -285,15 +261,13 @@ static ebb_status_t acquire(ebb_device_t *dev, ebb_operation_t *op)
 
 ebb_status_t ebb_run_before(ebb_device_t *dev, ebb_operation_t *op)
 {
-    struct ebb_runner *runner = dev->ebb->run->runner;
-    if (!is_followed(dev))
-        return acquire(dev, op);
+    struct ebb_runner *runner = dev->run->runner;
     runner->trailing = is_the_last_steps(dev, op);
     if (!runner->trailing && !act_at_boundary(dev))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    const bool passed = runner->views || ebb_drive_active(dev->ebb);
+    const bool passed = runner->views || ebb_drive_active(dev);
     if (passed)
-        ebb_stale_pass(dev->ebb, op);
+        ebb_stale_pass(dev, op);
     runner->driven = ebb_drive_before(dev, op);
     if (runner->driven)
         return 0;
@@ -302,44 +276,39 @@ ebb_status_t ebb_run_before(ebb_device_t *dev, ebb_operation_t *op)
     EBB_TRY(ebb_tracker_before(dev, view));
     ebb_status_t status = acquire(dev, op);
     if (status) {
-        ebb_tracker_after(dev->ebb, view, false);
+        ebb_tracker_after(dev, view, false);
         if (passed)
-            ebb_stale_take_back(dev->ebb);
+            ebb_stale_take_back(dev);
         return status;
     }
-    if (ebb_learn_running(dev->ebb))
+    if (ebb_learn_running(dev))
         ebb_learn_before(dev, view);
     return 0;
 }
 
 void ebb_run_after(ebb_device_t *dev, const ebb_operation_t *op, CUresult result)
 {
-    struct ebb_runner *runner = dev->ebb->run->runner;
-    if (!is_ours(dev)) {
-        ebb_residence_release(op);
-        ebb_live_tick(dev);
-        return;
-    }
+    struct ebb_runner *runner = dev->run->runner;
     if (runner->driven) {
         ebb_drive_after(dev, op, !result);
     } else {
-        if (ebb_learn_running(dev->ebb))
+        if (ebb_learn_running(dev))
             ebb_learn_after(dev, runner->view, result);
         ebb_residence_release(op);
-        ebb_tracker_after(dev->ebb, runner->view, !result);
+        ebb_tracker_after(dev, runner->view, !result);
         ebb_pinned_defer(!result);
         ebb_residence_look_ahead(dev);
         ebb_pinned_defer(false);
     }
     if (!result)
         follow_steps(dev, op);
-    ebb_live_tick(dev);
+    ebb_live_tick(dev->ebb);
 }
 
 ebb_buffer_t *ebb_run_serve(ebb_device_t *dev, const ebb_request_t *request)
 {
-    if (!is_ours(dev) || request->bytes > ebb_chunks_limit(dev) * EBB_CHUNK_BYTES)
-        return NULL; /* the latter is refused: no reason to leave a plan */
+    if (request->bytes > ebb_chunks_limit(dev) * EBB_CHUNK_BYTES)
+        return NULL; /* it is refused: no reason to leave a plan */
     if (!act_at_boundary(dev))
         return NULL;
     ebb_buffer_t *b = ebb_drive_serve(dev, request);
@@ -352,42 +321,34 @@ void ebb_run_allocated(ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
     ebb_device_t *dev = buffer->range->device;
     ebb_shortage_over(dev);
-    if (!is_ours(dev))
-        return;
     ebb_tracker_allocated(buffer);
-    if (ebb_learn_running(dev->ebb))
+    if (ebb_learn_running(dev))
         ebb_learn_allocated(buffer, stream);
 }
 
 void ebb_run_ordered(ebb_device_t *dev, const ebb_order_t *order)
 {
-    if (!is_ours(dev))
-        return;
-    ebb_record_order(dev->ebb, order);
-    ebb_drive_ordered(dev->ebb, order);
+    ebb_record_order(dev, order);
+    ebb_drive_ordered(dev, order);
 }
 
 void ebb_run_out_of_memory(ebb_device_t *dev, const ebb_request_t *request)
 {
     ebb_shortage_of(dev, request->bytes);
-    ebb_live_update(dev);
+    ebb_live_update(dev->ebb);
 }
 
 bool ebb_run_freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
     ebb_device_t *dev = buffer->range->device;
-    struct ebb_runner *runner = dev->ebb->run->runner;
-    if (!is_ours(dev)) {
-        ebb_residence_forget(buffer, stream);
-        return false;
-    }
+    struct ebb_runner *runner = dev->run->runner;
     size_t left = ebb_program_bytes(dev) - buffer->bytes;
     if (left < runner->fewest_live)
         runner->fewest_live = left;
     if (ebb_drive_freeing(buffer))
         return true;
     ebb_tracker_freeing(buffer, stream);
-    if (ebb_learn_running(dev->ebb))
+    if (ebb_learn_running(dev))
         ebb_learn_freed(buffer, stream);
     ebb_residence_forget(buffer, stream);
     return false;
@@ -405,9 +366,7 @@ static void interrupt_variant(ebb_device_t *dev, ebb_variant_t *k, const char *w
 
 void ebb_run_interrupted(ebb_device_t *dev, const char *why)
 {
-    struct ebb_runner *runner = dev->ebb->run->runner;
-    if (!is_ours(dev))
-        return;
+    struct ebb_runner *runner = dev->run->runner;
     ebb_tracker_end(dev); /* until the next boundary */
     bool any = false;
     for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++) {
@@ -426,11 +385,9 @@ void ebb_run_interrupted(ebb_device_t *dev, const char *why)
 /* What has been dropped is made while its kernels are there; a step that launches some is learned again. */
 void ebb_run_unloading(ebb_device_t *dev, const void *module)
 {
-    struct ebb_runner *runner = dev->ebb->run->runner;
+    struct ebb_runner *runner = dev->run->runner;
     bool any = false;
-    if (!is_ours(dev))
-        return;
-    ebb_stale_forget(dev->ebb);
+    ebb_stale_forget(dev);
     for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++) {
         ebb_variant_t *k = &runner->variant[i];
         if (!k->learned || !ebb_recording_launches_from(dev, k->learned, module))
@@ -448,10 +405,10 @@ void ebb_run_unloading(ebb_device_t *dev, const void *module)
 bool ebb_run_make_room(ebb_device_t *dev, size_t chunks)
 {
     const size_t wanted = ebb_chunks_available(dev) + chunks;
-    if (is_ours(dev) && ebb_learn_relieve(dev->ebb) && ebb_heap_reclaim(dev, wanted, true))
+    if (ebb_learn_relieve(dev) && ebb_heap_reclaim(dev, wanted, true))
         return true;
-    if (ebb_residence_make_room(dev, wanted - ebb_chunks_available(dev)) || !is_ours(dev) ||
-        !ebb_drive_active(dev->ebb) || ebb_pinned_is_wanted())
+    if (ebb_residence_make_room(dev, wanted - ebb_chunks_available(dev)) || !ebb_drive_active(dev) ||
+        ebb_pinned_is_wanted())
         return ebb_chunks_available(dev) >= wanted;
     ebb_drive_leave(dev, "memory for something that was not planned");
     return ebb_residence_make_room(dev, wanted - ebb_chunks_available(dev));
@@ -459,11 +416,9 @@ bool ebb_run_make_room(ebb_device_t *dev, size_t chunks)
 
 void ebb_run_ended(ebb_device_t *dev)
 {
-    struct ebb_runner *runner = dev->ebb->run->runner;
+    struct ebb_runner *runner = dev->run->runner;
     ebb_residence_ended(dev);
-    if (!is_ours(dev))
-        return;
-    ebb_stale_forget(dev->ebb);
+    ebb_stale_forget(dev);
     ebb_learn_abandon(dev);
     for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++)
         if (runner->variant[i].profile)
@@ -473,28 +428,24 @@ void ebb_run_ended(ebb_device_t *dev)
     ebb_step_finder_delete(runner->finder);
     runner->finder = NULL;
     runner->boundary = false;
-    runner->over = runner->bound;
-    runner->operations[dev->number] = 0;
 }
 
 void ebb_run_failed(ebb_device_t *dev, CUresult result)
 {
-    ebb_stale_hint(dev->ebb, result);
+    ebb_stale_hint(dev, result);
 }
 
 void ebb_run_waited(ebb_device_t *dev)
 {
-    if (is_ours(dev)) {
-        ebb_drive_waited(dev->ebb);
-        ebb_recipe_waited(dev->ebb);
-    }
+    ebb_drive_waited(dev);
+    ebb_recipe_waited(dev);
     ebb_residence_waited(dev);
-    ebb_live_tick(dev);
+    ebb_live_tick(dev->ebb);
 }
 
 bool ebb_run_drives(ebb_device_t *dev)
 {
-    return is_ours(dev) && ebb_drive_active(dev->ebb);
+    return ebb_drive_active(dev);
 }
 
 void ebb_run_unbacked(ebb_buffer_t *buffer)

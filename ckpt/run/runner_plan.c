@@ -58,9 +58,9 @@ static size_t whole_floor(ebb_device_t *dev, const ebb_variant_t *k)
 
 size_t ebb_run_floor(ebb_device_t *dev)
 {
-    struct ebb_runner *runner = dev->ebb->run->runner;
+    struct ebb_runner *runner = dev->run->runner;
     size_t floor = 0;
-    for (unsigned i = 0; i < EBB_STEP_VARIANTS && dev->number == runner->device_number; i++) {
+    for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++) {
         const ebb_variant_t *k = &runner->variant[i];
         const size_t of_variant = k->learned ? whole_floor(dev, k) : 0;
         floor = of_variant > floor ? of_variant : floor;
@@ -148,7 +148,7 @@ static bool suits(ebb_device_t *dev, ebb_variant_t *k, const ebb_plan_job_t *job
 /* Owned from then on; it is installed when driving begins. It suits: what has been refuted is none of its. */
 static void take_plan(ebb_device_t *dev, ebb_variant_t *k, const ebb_plan_job_t *job, ebb_plan_t *plan)
 {
-    ebb_planned_request(dev->ebb, &job->request);
+    ebb_planned_request(dev, &job->request);
     k->refused = 0;
     k->plan = plan;
     k->gap = -1;
@@ -175,14 +175,14 @@ static void give_up_plan(ebb_device_t *dev, ebb_variant_t *k)
     ebb_plan_delete(k->plan);
     k->plan = NULL;
     k->replans++;
-    dev->ebb->run->runner->steps.replans++;
+    dev->run->runner->steps.replans++;
 }
 
 /* The job's, which suits, in the place of the one that there is, which is left if it is driven. */
 static void replace_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_job_t *job, const char *why)
 {
-    struct ebb_runner *runner = dev->ebb->run->runner;
-    if (ebb_drive_installed(dev->ebb, ebb_variant_number(dev->ebb, k)))
+    struct ebb_runner *runner = dev->run->runner;
+    if (ebb_drive_installed(dev, ebb_variant_number(dev, k)))
         ebb_run_leave(dev, why);
     if (!is_proven(job, k)) /* what is left is looked at */
         return;
@@ -210,9 +210,9 @@ static void hear_of_late_copies(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_jo
 
 static bool is_beside_others(ebb_device_t *dev, ebb_variant_t *k)
 {
-    struct ebb_runner *runner = dev->ebb->run->runner;
+    struct ebb_runner *runner = dev->run->runner;
     for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++)
-        if (&runner->variant[i] != k && ebb_drive_installed(dev->ebb, i))
+        if (&runner->variant[i] != k && ebb_drive_installed(dev, i))
             return true;
     return false;
 }
@@ -269,7 +269,7 @@ void ebb_variant_hear(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *
             take_last(dev, k, job);
     } else if (job->boundary) {
         ebb_log(EBB_DEBUG, "no plan for kind %u agrees with that of another variant: %s",
-                ebb_variant_number(dev->ebb, k), job->why);
+                ebb_variant_number(dev, k), job->why);
         k->alone = true;
     } else {
         refuse(dev, k, job->why);
@@ -325,10 +325,10 @@ bool ebb_variant_is_rested(ebb_variant_t *k)
 /* What is reported of a plan that has been installed; of several that are installed together, their peak. */
 static void note_plan(ebb_device_t *dev, const ebb_variant_t *k, bool beside)
 {
-    struct ebb_runner *runner = dev->ebb->run->runner;
+    struct ebb_runner *runner = dev->run->runner;
     uint64_t small = 0; /* small regions are shared, if they are large enough */
     for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++)
-        if (&runner->variant[i] != k && ebb_drive_installed(dev->ebb, i) &&
+        if (&runner->variant[i] != k && ebb_drive_installed(dev, i) &&
             runner->variant[i].plan->small_bytes > small)
             small = runner->variant[i].plan->small_bytes;
     const ebb_plan_sum_t sum = ebb_plan_sum(k->plan, k->learned->trace);
@@ -337,7 +337,7 @@ static void note_plan(ebb_device_t *dev, const ebb_variant_t *k, bool beside)
                           (k->plan->small_bytes > small ? k->plan->small_bytes : 0);
     runner->steps.plan = sum;
     runner->steps.predicted_peak_bytes = beside && both > peak ? both : peak;
-    runner->steps.variant_peak_bytes[ebb_variant_number(dev->ebb, k)] = runner->steps.predicted_peak_bytes;
+    runner->steps.variant_peak_bytes[ebb_variant_number(dev, k)] = runner->steps.predicted_peak_bytes;
 }
 
 /* Less memory than when the plan was made: what ebb does not own has grown. */
@@ -367,7 +367,7 @@ static void revise_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const
 
 void ebb_variant_revise_pace(ebb_device_t *dev, ebb_variant_t *k)
 {
-    const ebb_drive_pace_t pace = ebb_drive_pace(dev->ebb);
+    const ebb_drive_pace_t pace = ebb_drive_pace(dev);
     if (k->job) {
         ebb_variant_hear(dev, k, NULL);
         return;
@@ -424,7 +424,7 @@ static ebb_status_t install(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *c
     if (!ebb_pinned_defer(true))
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory for a plan", 0);
     const ebb_status_t status =
-        ebb_drive_install(dev, ebb_variant_number(dev->ebb, k), k->learned, k->plan, present);
+        ebb_drive_install(dev, ebb_variant_number(dev, k), k->learned, k->plan, present);
     ebb_pinned_defer(false);
     return status;
 }
@@ -433,7 +433,7 @@ static ebb_status_t install(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *c
 static void begin_driving_with(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present,
                                const ebb_boundary_t *boundary)
 {
-    struct ebb_runner *runner = dev->ebb->run->runner;
+    struct ebb_runner *runner = dev->run->runner;
     char why[160];
     revise_plan(dev, k, present);
     ebb_log(EBB_DEBUG, !k->plan    ? "making a plan" /* tests look for it */
@@ -445,7 +445,7 @@ static void begin_driving_with(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t
         return;
     if (k->untold)
         note_reserved(dev, k, limits_of(dev, k, present).device_bytes);
-    uint64_t driven = ebb_drive_counts(dev->ebb).steps;
+    uint64_t driven = ebb_drive_counts(dev).steps;
     k->fruitless = driven > k->driven_before ? 0 : k->fruitless;
     if (k->fruitless == MOST_FRUITLESS) {
         rest(k, "the program does not keep to the plan any more");
@@ -468,7 +468,7 @@ static void begin_driving_with(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t
     note_plan(dev, k, boundary);
     runner->steps.plans++;
     report_plan(&runner->steps.plan, k);
-    ebb_files_plan(dev->ebb, ebb_variant_number(dev->ebb, k), k->plan);
+    ebb_files_plan(dev, ebb_variant_number(dev, k), k->plan);
 }
 
 /* Not before it is known which buffers a step begins with, if that is of any use. */
@@ -509,12 +509,12 @@ static uint64_t need_of(const ebb_trace_t *t)
 }
 
 /* The variant that needs the most memory has the plan that others agree with. */
-static bool leads(ebb_t *ebb, const ebb_variant_t *k)
+static bool leads(ebb_device_t *dev, const ebb_variant_t *k)
 {
-    struct ebb_runner *runner = ebb->run->runner;
+    struct ebb_runner *runner = dev->run->runner;
     const uint64_t need = need_of(k->learned->trace);
     for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++)
-        if (ebb_drive_installed(ebb, i) && need_of(runner->variant[i].learned->trace) >= need)
+        if (ebb_drive_installed(dev, i) && need_of(runner->variant[i].learned->trace) >= need)
             return false;
     return true;
 }
@@ -522,7 +522,7 @@ static bool leads(ebb_t *ebb, const ebb_variant_t *k)
 /* Its plan is installed beside those that are. False: it is not driven now; perhaps none is. */
 static bool install_beside(ebb_device_t *dev, ebb_variant_t *k)
 {
-    struct ebb_runner *runner = dev->ebb->run->runner;
+    struct ebb_runner *runner = dev->run->runner;
     char why[160];
     ebb_variant_hear(dev, k, NULL);
     if (k->phase != EBB_PHASE_DRIVE || is_being_made(k) || (runner->driving && runner->driving->job))
@@ -530,7 +530,7 @@ static bool install_beside(ebb_device_t *dev, ebb_variant_t *k)
     ebb_boundary_t *boundary =
         k->alone || !ebb_drive_is_ready(dev, k->learned) ? NULL : ebb_drive_boundary(dev, k->learned);
     const bool agrees = boundary && k->plan && ebb_boundary_agrees(boundary, k->plan, why, sizeof why);
-    if (boundary && (agrees || !leads(dev->ebb, k))) {
+    if (boundary && (agrees || !leads(dev, k))) {
         if (!agrees)
             ebb_plan_delete(k->plan);
         k->plan = agrees ? k->plan : NULL;
@@ -542,7 +542,7 @@ static bool install_beside(ebb_device_t *dev, ebb_variant_t *k)
 
 void ebb_run_install_others(ebb_device_t *dev)
 {
-    struct ebb_runner *runner = dev->ebb->run->runner;
+    struct ebb_runner *runner = dev->run->runner;
     char why[160];
     ebb_variant_t *const driving = runner->driving;
     if (driving && driving->job)
@@ -555,8 +555,8 @@ void ebb_run_install_others(ebb_device_t *dev)
         ebb_boundary_t *boundary = ebb_drive_boundary(dev, k->learned);
         if (boundary && ebb_boundary_agrees(boundary, k->plan, why, sizeof why)) {
             begin_driving_with(dev, k, NULL, boundary);
-            if (runner->driving != driving && ebb_drive_active(dev->ebb) &&
-                ebb_drive_change(dev->ebb, ebb_variant_number(dev->ebb, driving)))
+            if (runner->driving != driving && ebb_drive_active(dev) &&
+                ebb_drive_change(dev, ebb_variant_number(dev, driving)))
                 runner->driving = driving;
         }
         ebb_boundary_delete(boundary);
@@ -565,11 +565,11 @@ void ebb_run_install_others(ebb_device_t *dev)
 
 void ebb_run_turn_to(ebb_device_t *dev, ebb_variant_t *next)
 {
-    struct ebb_runner *runner = dev->ebb->run->runner;
+    struct ebb_runner *runner = dev->run->runner;
     bool turned = false;
-    if (next && next->phase == EBB_PHASE_DRIVE && next->learned && ebb_drive_at_boundary(dev->ebb))
-        turned = ebb_drive_installed(dev->ebb, ebb_variant_number(dev->ebb, next))
-                     ? ebb_drive_change(dev->ebb, ebb_variant_number(dev->ebb, next))
+    if (next && next->phase == EBB_PHASE_DRIVE && next->learned && ebb_drive_at_boundary(dev))
+        turned = ebb_drive_installed(dev, ebb_variant_number(dev, next))
+                     ? ebb_drive_change(dev, ebb_variant_number(dev, next))
                      : install_beside(dev, next);
     if (turned)
         runner->driving = next;

@@ -11,16 +11,16 @@
 void ebb_run_leave(ebb_device_t *dev, const char *why)
 {
     _Static_assert(EBB_DRIVES >= EBB_STEP_VARIANTS, "an index for each variant");
-    dev->ebb->run->runner->driving = NULL;
+    dev->run->runner->driving = NULL;
     ebb_drive_leave(dev, why);
     ebb_tracker_end(dev);
 }
 
 void ebb_variant_forget(ebb_device_t *dev, ebb_variant_t *k)
 {
-    if (ebb_drive_installed(dev->ebb, ebb_variant_number(dev->ebb, k)))
+    if (ebb_drive_installed(dev, ebb_variant_number(dev, k)))
         ebb_run_leave(dev, "what was learned of this step variant is forgotten");
-    if (k->profile && ebb_tracker_follows(dev->ebb, ebb_profile_recording(k->profile)))
+    if (k->profile && ebb_tracker_follows(dev, ebb_profile_recording(k->profile)))
         ebb_tracker_end(dev);
     ebb_job_end(dev->ebb, k->job);
     k->job = NULL;
@@ -40,13 +40,13 @@ void ebb_variant_forget(ebb_device_t *dev, ebb_variant_t *k)
 /* Numbers of variants that are forgotten are given again. */
 ebb_variant_t *ebb_variant_of(ebb_device_t *dev, int number)
 {
-    struct ebb_runner *runner = dev->ebb->run->runner;
+    struct ebb_runner *runner = dev->run->runner;
     if (number < 0)
         return NULL;
     ebb_variant_t *k = &runner->variant[number];
     const uint64_t serial = ebb_step_variant(runner->finder, (unsigned)number).serial;
     if (k->serial != serial) {
-        ebb_files_forget(dev->ebb, (unsigned)number);
+        ebb_files_forget(dev, (unsigned)number);
         ebb_variant_forget(dev, k);
         *k = (ebb_variant_t){.serial = serial};
     }
@@ -87,13 +87,13 @@ bool ebb_run_is_worth_learning(ebb_device_t *dev)
     const bool may_learn = may_plan() || is_policy(EBB_POLICY_LEARN),
                wanted = needs_plan(dev) || ebb_traffic(dev).evictions || *ebb_options.trace;
     return !ebb_plans_rest(dev) &&
-           ((may_learn && wanted) || (is_share_of_peak() && !dev->ebb->run->runner->sized));
+           ((may_learn && wanted) || (is_share_of_peak() && !dev->run->runner->sized));
 }
 
 /* A budget that is a share of a step's peak is known with the first step that is: what is beyond it leaves now. */
 static void size_budget(ebb_device_t *dev, const ebb_trace_t *trace)
 {
-    struct ebb_runner *runner = dev->ebb->run->runner;
+    struct ebb_runner *runner = dev->run->runner;
     char why[256];
     if (!is_share_of_peak() || runner->sized)
         return;
@@ -138,7 +138,7 @@ void ebb_variant_learn(ebb_device_t *dev, ebb_variant_t *k)
     if (!k->profile && k->phase == EBB_PHASE_OBSERVE)
         k->profile = ebb_profile_new();
     if (!k->profile || k->phase == EBB_PHASE_DRIVE || k->phase == EBB_PHASE_REACTIVE ||
-        !ebb_learn_give(dev->ebb, k->profile)) {
+        !ebb_learn_give(dev, k->profile)) {
         ebb_learn_abandon(dev); /* another variant was expected */
         return;
     }
@@ -149,7 +149,7 @@ void ebb_variant_learn(ebb_device_t *dev, ebb_variant_t *k)
         forget_gone(dev);
         ebb_planning_describe(dev, k->learned->trace);
         k->learned->alone_ns = ebb_simulate_alone_ns(k->learned->trace);
-        ebb_files_trace(dev->ebb, ebb_variant_number(dev->ebb, k), k->learned->trace);
+        ebb_files_trace(dev, ebb_variant_number(dev, k), k->learned->trace);
         size_budget(dev, k->learned->trace);
         k->phase = needs_plan(dev) ? EBB_PHASE_DRIVE : EBB_PHASE_REACTIVE;
         if (k->learned->hidden) {

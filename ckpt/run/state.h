@@ -1,5 +1,5 @@
-/* state.h: what this folder remembers: parts, each known to the file (or the few) that it is of, which alone say what is in it. A part is
- * one for the process, or [EBB_STATES] of them by the number of the device. Guarded by ebb_lock() but for what is atomic.
+/* state.h: what this folder remembers: parts, each known to the file (or the few) that it is of, which alone say what is in it. A device has
+ * parts of its own for as long as its context lives: its step, what was learned of it, its plan. Guarded by ebb_lock() but for what is atomic.
  */
 #ifndef EBB_RUN_STATE_H
 #define EBB_RUN_STATE_H
@@ -7,42 +7,49 @@
 #include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
 
-/* X(part, how many) */
+/* X(part): of each device */
 #define EBB_RUN_PARTS(X)                                                                                     \
-    X(runner, 1)               /* internal.h */                                                              \
-    X(file_names, 1)           /* output_files.c */                                                          \
-    X(plan_jobs, 1)            /* plan_job.c */                                                              \
-    X(scratch, EBB_STATES)     /* state.c */                                                                 \
-    X(pins, 1)                 /* pin.c */                                                                   \
-    X(drives, 1)               /* drive/internal.h */                                                        \
-    X(drive_share, 1)          /* drive/drive_share.c */                                                     \
-    X(hash_module, EBB_STATES) /* profile/hash.c */                                                          \
-    X(tile_kernels, EBB_STATES)                                                                              \
-    X(knowledge, 1)                                                                                          \
-    X(pass, 1)                                                                                               \
-    X(price_list, EBB_STATES)                                                                                \
-    X(proofs, 1)                                                                                             \
-    X(record, 1)                                                                                             \
-    X(event_pool, EBB_STATES) /* profile/times.c */                                                          \
-    X(times, 1)                                                                                              \
-    X(writes, 1)                                                                                             \
-    X(recipes, 1)        /* replay/ */                                                                       \
-    X(clean, EBB_STATES) /* residence/ */                                                                    \
-    X(leaving, EBB_STATES)                                                                                   \
-    X(deferred_frees, EBB_STATES)                                                                            \
-    X(reserve, 1)                                                                                            \
-    X(shortage, EBB_STATES)                                                                                  \
-    X(live_page, 1) /* stats/ */                                                                             \
-    X(planned, 1)                                                                                            \
-    X(tracked, 1) /* tracker/ */                                                                             \
-    X(stale, 1)                                                                                              \
-    X(words, 1)
+    X(runner)      /* internal.h */                                                                          \
+    X(scratch)     /* state.c */                                                                             \
+    X(pins)        /* pin.c */                                                                               \
+    X(drives)      /* drive/internal.h */                                                                    \
+    X(drive_share) /* drive/drive_share.c */                                                                 \
+    X(hash_module) /* profile/hash.c */                                                                      \
+    X(tile_kernels)                                                                                          \
+    X(knowledge)                                                                                             \
+    X(pass)                                                                                                  \
+    X(price_list)                                                                                            \
+    X(proofs)                                                                                                \
+    X(record)                                                                                                \
+    X(event_pool) /* profile/times.c */                                                                      \
+    X(times)                                                                                                 \
+    X(writes)                                                                                                \
+    X(recipes) /* replay/ */                                                                                 \
+    X(clean)   /* residence/ */                                                                              \
+    X(leaving)                                                                                               \
+    X(deferred_frees)                                                                                        \
+    X(reserve)                                                                                               \
+    X(shortage)                                                                                              \
+    X(planned) /* stats/ */                                                                                  \
+    X(tracked) /* tracker/ */                                                                                \
+    X(stale)
 
+/* Of the process. */
+#define EBB_RUN_SHARED_PARTS(X)                                                                              \
+    X(file_names) /* output_files.c */                                                                       \
+    X(plan_jobs)  /* plan_job.c */                                                                           \
+    X(rest)       /* pin.c */                                                                                \
+    X(live_page)  /* stats/ */                                                                               \
+    X(words)      /* tracker/ */
+
+#define EBB_RUN_PART(part) struct ebb_##part *part;
 struct ebb_run {
-#define EBB_RUN_PART(part, count) struct ebb_##part *part;
     EBB_RUN_PARTS(EBB_RUN_PART)
-#undef EBB_RUN_PART
 };
+struct ebb_run_shared {
+    EBB_RUN_SHARED_PARTS(EBB_RUN_PART)
+};
+#undef EBB_RUN_PART
 
 /* ---- memory of this folder's own (state.c) ---- */
 

@@ -144,6 +144,20 @@ static const cJSON *choose(const cJSON *o, int wanted, ebb_variant_statistics_t 
     return best;
 }
 
+/* A report is about one variant: of what is counted on devices, its own device's. */
+static void take_device(ebb_measured_t *m, const cJSON *o)
+{
+    const cJSON *d;
+    cJSON_ArrayForEach(d, cJSON_GetObjectItemCaseSensitive(o, "devices"))
+    {
+        if (number(d, "device") != (double)m->variant.device)
+            continue;
+#define X(key) m->statistics.key = (uint64_t)number(d, #key);
+        EBB_SUMMED_STATISTICS(X)
+#undef X
+    }
+}
+
 static bool read_variant(ebb_measured_t *m, const cJSON *o, int wanted, char *error, size_t error_size)
 {
     const cJSON *p = choose(o, wanted, &m->variant),
@@ -152,6 +166,8 @@ static bool read_variant(ebb_measured_t *m, const cJSON *o, int wanted, char *er
         snprintf(error, error_size, "it names no trace of a step of kind %d", wanted);
         return false;
     }
+    if (p)
+        take_device(m, o);
     m->trace = copy_text(p, "trace");
     m->policy = copy_text(request, "policy");
     m->device_bytes = (uint64_t)number(request, "device_bytes");

@@ -110,9 +110,9 @@ void ebb_run_ended(ebb_device_t *dev)
     (void)dev;
 }
 
-void ebb_stats_finish(ebb_device_t *dev)
+void ebb_stats_finish(ebb_t *ebb)
 {
-    (void)dev;
+    (void)ebb;
 }
 
 /* ---- of offload, where that is not linked ---- */

@@ -63,8 +63,8 @@ void __wrap_ebb_drive_after(ebb_device_t *dev, const ebb_operation_t *op, bool i
     unsigned long long step;
     unsigned operation;
     const char *where = getenv("TEST_BREAK");
-    if (where && sscanf(where, "drive:%llu:%u", &step, &operation) == 2 &&
-        ebb_driven(dev->ebb)->step == step && ebb_driven(dev->ebb)->cursor == operation)
+    if (where && sscanf(where, "drive:%llu:%u", &step, &operation) == 2 && ebb_driven(dev)->step == step &&
+        ebb_driven(dev)->cursor == operation)
         break_once();
     __real_ebb_drive_after(dev, op, issued);
 }

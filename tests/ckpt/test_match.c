@@ -121,6 +121,7 @@ static void make_operations(program_t *p)
 }
 
 static ebb_t process;
+static ebb_device_t *const device = &process.device[0];
 static ebb_range_t range = {.device = &process.device[0]};
 
 static ebb_buffer_t *allocate(program_t *p, size_t bytes)
@@ -204,7 +205,7 @@ static program_t *make_program(unsigned seed)
 
 static void delete_program(program_t *p)
 {
-    ebb_match_close(&process);
+    ebb_match_close(device);
     for (unsigned i = 0; i < p->roles; i++)
         free(p->buffer[i]);
     free(p->late);
@@ -228,9 +229,9 @@ static model_match_t issue(program_t *p, const model_operation_t *o, bool issued
                                 .grid = {o->grid},
                                 .access = access,
                                 .access_count = o->count};
-    ebb_match_operation(&process, &op);
-    const ebb_tracked_t seen = *process.run->tracked;
-    ebb_match_done(&process, &op, issued);
+    ebb_match_operation(device, &op);
+    const ebb_tracked_t seen = *device->run->tracked;
+    ebb_match_done(device, &op, issued);
     return (model_match_t){seen.at, seen.match};
 }
 
@@ -248,7 +249,7 @@ static model_match_t take(program_t *p, model_operation_t o, uint32_t is)
 static void free_late(program_t *p)
 {
     if (p->late)
-        ebb_match_freed(&process, p->late);
+        ebb_match_freed(device, p->late);
     free(p->late);
     p->late = NULL;
 }
@@ -269,7 +270,7 @@ static void change_buffers(program_t *p, unsigned i, const accidents_t *a, outco
             const bool resized = id > ENTERS && chance(p, a->resized);
             out->accidents += resized;
             p->buffer[id] = allocate(p, resized ? 9 << 20 : p->role[id].bytes);
-            ebb_match_allocated(&process, p->buffer[id]);
+            ebb_match_allocated(device, p->buffer[id]);
         }
     }
 }
@@ -341,7 +342,7 @@ static void take_operation(program_t *p, unsigned i, const accidents_t *a, outco
                  (int)first.at, first.match);
     out->matched += seen.match == EBB_MATCH_EXACT;
     for (unsigned k = 0; seen.at == i && seen.match == EBB_MATCH_EXACT && k < o.count; k++)
-        assert_ptr_equal(ebb_match_buffer(&process, o.word[k].buffer), p->buffer[o.word[k].buffer]);
+        assert_ptr_equal(ebb_match_buffer(device, o.word[k].buffer), p->buffer[o.word[k].buffer]);
     if (happens(p, a->again, out))
         take_again(p);
 }
@@ -360,9 +361,9 @@ static outcome_t take_step(program_t *p, const accidents_t *a)
 {
     outcome_t out = {.accidents = p->late != NULL};
     if (p->followed)
-        ebb_match_begin_step(&process);
+        ebb_match_begin_step(device);
     else
-        assert_true(ebb_match_open(&process, &p->recording));
+        assert_true(ebb_match_open(device, &p->recording));
     p->followed = true;
     p->issues = p->skip = 0;
     for (unsigned i = 0; i < p->operations; i++) {
@@ -376,9 +377,9 @@ static outcome_t take_step(program_t *p, const accidents_t *a)
         }
     }
     change_buffers(p, p->operations, a, &out);
-    out.difference = ebb_match_difference(&process, true);
+    out.difference = ebb_match_difference(device, true);
     if (!out.difference)
-        ebb_match_note_next(&process);
+        ebb_match_note_next(device);
     p->buffer[ENTERS] = p->buffer[LEAVES];
     p->buffer[LEAVES] = NULL;
     return out;
@@ -559,7 +560,7 @@ static void buffer_that_outlives_its_step_once_leaves_a_good_trace(void **state)
     assert_null(take_step(p, &(accidents_t){.extra = 0}).difference);
     p->role[id].dies = EBB_NONE;
     assert_null(take_step(p, &(accidents_t){.extra = 0}).difference);
-    ebb_match_freed(&process, p->buffer[ENTERS]);
+    ebb_match_freed(device, p->buffer[ENTERS]);
     free(p->buffer[ENTERS]);
     p->buffer[ENTERS] = p->buffer[id];
     p->buffer[id] = NULL;
@@ -577,6 +578,7 @@ int main(void)
     print_message("TEST_SEED=%u\n", first_seed);
     ebb_open(&process);
     ebb_run_open(&process);
+    ebb_run_open_device(device);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_step_matches_to_its_end),
         cmocka_unit_test(operations_that_differ_are_followed_as_by_the_model),

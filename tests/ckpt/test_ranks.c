@@ -1,5 +1,5 @@
-/* Ranks that communicate (programs/ranks.c), each a process under libebb of its own: the same bits as without, within less memory. TEST_LONG=1: every
- * means of a plan, and more budgets. */
+/* Ranks that communicate (programs/ranks.c), each a process under libebb of its own, or a thread with a device of its own: the same bits as
+ * without, within less memory. TEST_LONG=1: every means of a plan, and more budgets. */
 #include <glob.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,11 +51,30 @@ static extremes_t of_ranks(const char *key, int ranks, bool remove_them)
     return e;
 }
 
+/* The same of one process with a device for each rank. */
+static extremes_t of_devices(const char *key, int ranks)
+{
+    glob_t found;
+    extremes_t e = {0};
+    assert_int_equal(glob(stats_pattern, 0, NULL, &found), 0);
+    assert_int_equal(found.gl_pathc, 1);
+    for (int i = 0; i < ranks; i++) {
+        char device[32];
+        snprintf(device, sizeof device, "{\"device\": %d,", i);
+        const double its = program_statistic(found.gl_pathv[0], device, key);
+        e.least = i && e.least < its ? e.least : its;
+        e.most = i && e.most > its ? e.most : its;
+    }
+    globfree(&found);
+    return e;
+}
+
 typedef struct ranked {
     const char *arguments;
     int ranks, mib; /* of the 62 or so that a rank holds */
     double driven;  /* steps at least; */
     bool offloads;  /* not so without offloading: what has to go cannot be made again */
+    bool threads;   /* of one process, under ebb; else a process each */
 } ranked_t;
 
 static void run_both(const ranked_t *c, const char *settings)
@@ -72,15 +91,18 @@ static void run_both(const ranked_t *c, const char *settings)
     }
     snprintf(command, sizeof command,
              "SOFTGPU_DEVICES=%d SOFTGPU_POISON=1 SOFTGPU_MEMORY=%dMiB LD_PRELOAD=%s EBB_STATS=%s "
-             "EBB_LOG=info %s %s ranks=%d %s",
+             "EBB_LOG=info %s timeout 200 %s ranks=%d threads=%d %s",
              c->ranks, c->mib, getenv("TEST_LIBEBB"), stats_names, settings, getenv("TEST_RANKS"), c->ranks,
-             c->arguments);
+             c->threads, c->arguments);
     program_run(command, &with);
-    const double driven = of_ranks("steps_driven", c->ranks, false).least,
-                 moved = of_ranks("evictions", c->ranks, false).least;
-    print_message("%s at %d MiB, %s: %.0f steps driven, %.0f evictions\n", c->arguments, c->mib, settings,
-                  driven, moved);
-    const double mismatches = of_ranks("mismatches", c->ranks, true).most;
+    const int files = c->threads ? 1 : c->ranks;
+    const double driven = c->threads ? of_devices("steps_driven", c->ranks).least
+                                     : of_ranks("steps_driven", files, false).least,
+                 moved = c->threads ? of_devices("evictions", c->ranks).least
+                                    : of_ranks("evictions", files, false).least;
+    print_message("%s at %d MiB%s, %s: %.0f steps driven, %.0f evictions\n", c->arguments, c->mib,
+                  c->threads ? " in threads" : "", settings, driven, moved);
+    const double mismatches = of_ranks("mismatches", files, true).most;
     if (with.status || strcmp(with.output, without.output))
         fail_msg("status %d, %s instead of %s: %s", with.status, with.output, without.output, with.log);
     assert_true(moved > 0 && mismatches == 0);
@@ -106,40 +128,71 @@ static void under_ebb(const ranked_t *c, size_t in_turn)
 static void gradients_that_are_averaged(void **state)
 {
     (void)state;
-    under_ebb(&(ranked_t){"steps=22", 2, 46, 8, false}, 3);
+    under_ebb(&(ranked_t){"steps=22", 2, 46, 8, false, false}, 3);
 }
 
 static void weights_that_are_gathered_and_gradients_that_are_scattered(void **state)
 {
     (void)state;
-    under_ebb(&(ranked_t){"shard=1 steps=22", 2, 46, 8, true}, 0);
+    under_ebb(&(ranked_t){"shard=1 steps=22", 2, 46, 8, true, false}, 0);
 }
 
 static void activations_that_go_round(void **state)
 {
     (void)state;
-    under_ebb(&(ranked_t){"ring=1 steps=22 slow=2", 3, 46, 8, false}, 0);
+    under_ebb(&(ranked_t){"ring=1 steps=22 slow=2", 3, 46, 8, false, false}, 0);
 }
 
 /* What the program tells NCCL is heard: else everything would have to be there, and no step could be learned. */
 static void operands_that_no_argument_names(void **state)
 {
     (void)state;
-    under_ebb(&(ranked_t){"ring=1 pieces=64 steps=22", 2, 46, 8, false}, 3);
+    under_ebb(&(ranked_t){"ring=1 pieces=64 steps=22", 2, 46, 8, false, false}, 3);
 }
 
 /* NCCL's buffers are then memory like the program's, and one leads to another that no argument names. */
 static void memory_of_the_librarys_own(void **state)
 {
     (void)state;
-    under_ebb(&(ranked_t){"steps=20 layers=5", 2, 46, 6, false}, 5);
+    under_ebb(&(ranked_t){"steps=20 layers=5", 2, 46, 6, false, false}, 5);
 }
 
 /* One rank's plan is another than the others'. */
 static void rank_that_holds_more(void **state)
 {
     (void)state;
-    under_ebb(&(ranked_t){"more=10 steps=22", 2, 46, 8, true}, 0);
+    under_ebb(&(ranked_t){"more=10 steps=22", 2, 46, 8, true, false}, 0);
+}
+
+/* Each device has its step and its plan. A thread waits for its device while others go on with theirs: it may be waiting for them. */
+static void ranks_that_are_threads(void **state)
+{
+    (void)state;
+    setenv("NCCL_P2P_DISABLE", "1", 1);
+    under_ebb(&(ranked_t){"steps=22", 2, 46, 8, false, true}, 0);
+    under_ebb(&(ranked_t){"shard=1 steps=22", 2, 46, 8, true, true}, 3);
+    under_ebb(&(ranked_t){"ring=1 steps=22 slow=2", 3, 46, 8, false, true}, 1);
+    under_ebb(&(ranked_t){"steps=20 layers=5", 2, 46, 6, false, true}, 5);
+    under_ebb(&(ranked_t){"more=10 steps=22", 2, 46, 8, true, true}, 2);
+    unsetenv("NCCL_P2P_DISABLE");
+}
+
+/* Whose devices may reach each other's memory: nothing leaves them, and nothing is in the way of the other. */
+static void ranks_that_are_threads_and_peers(void **state)
+{
+    static program_run_t without, with;
+    char command[512];
+    (void)state;
+    snprintf(command, sizeof command, "SOFTGPU_DEVICES=2 %s ranks=2 steps=22", getenv("TEST_RANKS"));
+    program_run(command, &without);
+    snprintf(command, sizeof command,
+             "SOFTGPU_DEVICES=2 SOFTGPU_POISON=1 LD_PRELOAD=%s timeout 200 %s ranks=2 threads=1 steps=22",
+             getenv("TEST_LIBEBB"), getenv("TEST_RANKS"));
+    program_run(command, &with);
+    if (with.status || strcmp(with.output, without.output))
+        fail_msg("status %d, %s instead of %s: %s", with.status, with.output, without.output, with.log);
+    assert_non_null(strstr(with.log, "nothing leaves device 0"));
+    assert_non_null(strstr(with.log, "nothing leaves device 1"));
 }
 
 static void rank_without_room_ends_the_others(void **state)
@@ -309,6 +362,8 @@ int main(void)
         cmocka_unit_test(operands_that_no_argument_names),
         cmocka_unit_test(memory_of_the_librarys_own),
         cmocka_unit_test(rank_that_holds_more),
+        cmocka_unit_test(ranks_that_are_threads),
+        cmocka_unit_test(ranks_that_are_threads_and_peers),
         cmocka_unit_test(rank_without_room_ends_the_others),
         cmocka_unit_test(rank_that_dies_ends_the_others),
         cmocka_unit_test(library_whose_names_are_its_own),

@@ -87,16 +87,16 @@ ebb_next_use_t ebb_tracker_next_use(const ebb_buffer_t *b)
     return (ebb_next_use_t){.known = true, .ahead = ahead, .ns = ahead * 20000ull, .behind = 1};
 }
 
-bool ebb_tracker_coming(ebb_t *ebb, uint32_t ahead, ebb_coming_t *out)
+bool ebb_tracker_coming(ebb_device_t *dev, uint32_t ahead, ebb_coming_t *out)
 {
-    (void)ebb;
+    (void)dev;
     *out = (ebb_coming_t){.buffers = 1};
     return script.at + ahead < OPERATIONS;
 }
 
-ebb_buffer_t *ebb_tracker_touched(ebb_t *ebb, uint32_t ahead, uint32_t i)
+ebb_buffer_t *ebb_tracker_touched(ebb_device_t *dev, uint32_t ahead, uint32_t i)
 {
-    (void)ebb;
+    (void)dev;
     (void)i;
     return ebb_buffer_at(&ebb_global,
                          model[stand_in.lies ? below(BUFFERS) : script.buffer[script.at + ahead]].address);

@@ -107,8 +107,8 @@ static void fill(launch_t *l, uint32_t count, const uint64_t *words)
 static uint32_t seen(launch_t *l)
 {
     uint32_t set = 0;
-    ebb_stale_begin_step(&process);
-    ebb_stale_pass(&process, &l->op);
+    ebb_stale_begin_step(device0);
+    ebb_stale_pass(device0, &l->op);
     const ebb_operation_t *view = ebb_stale_view(device0, &l->op);
     assert_ptr_equal(view, ebb_stale_view(device0, &l->op)); /* it counts once */
     for (uint32_t i = 0; i < view->access_count; i++)
@@ -134,7 +134,7 @@ static int set_up(void **state)
 {
     (void)state;
     ebb_options.stale_words = 1;
-    ebb_stale_forget(&process);
+    ebb_stale_forget(device0);
     return 0;
 }
 
@@ -146,14 +146,14 @@ static void junk_in_two_launches_is_left_over(void **state)
     assert_int_equal(launch(1, JUNK, address_of(1)), FIRST | B);
     assert_int_equal(launch(1, address_of(1), address_of(1)), FIRST | A | B);
     assert_int_equal(launch(1, JUNK + ((uint64_t)1 << 33), address_of(1)), FIRST | B);
-    const uint64_t before = ebb_stale_count(&process);
+    const uint64_t before = ebb_stale_count(device0);
     assert_int_equal(launch(1, address_of(2), address_of(1)), FIRST | B);
-    assert_int_equal(ebb_stale_count(&process), before + 1);
+    assert_int_equal(ebb_stale_count(device0), before + 1);
     /* Only a fault makes it a suspect. */
-    ebb_stale_hint(&process, CUDA_SUCCESS);
-    ebb_stale_hint(&process, CUDA_ERROR_LAUNCH_FAILED);
+    ebb_stale_hint(device0, CUDA_SUCCESS);
+    ebb_stale_hint(device0, CUDA_ERROR_LAUNCH_FAILED);
     assert_int_equal(told, 0);
-    ebb_stale_hint(&process, CUDA_ERROR_ILLEGAL_ADDRESS);
+    ebb_stale_hint(device0, CUDA_ERROR_ILLEGAL_ADDRESS);
     assert_int_equal(told, 1);
 }
 
@@ -213,15 +213,15 @@ static void other_geometry_and_another_place_say_nothing(void **state)
     /* The second launch of a step is another place, and the one behind another kernel, too. */
     fill(&l, 1, junk);
     fill(&other, 1, pointer);
-    ebb_stale_begin_step(&process);
-    ebb_stale_pass(&process, &l.op);
-    ebb_stale_pass(&process, &other.op);
+    ebb_stale_begin_step(device0);
+    ebb_stale_pass(device0, &l.op);
+    ebb_stale_pass(device0, &other.op);
     assert_int_equal(ebb_stale_view(device0, &other.op)->access_count, 2);
     other.op.function = (CUfunction)(uintptr_t)0x2000;
-    ebb_stale_begin_step(&process);
-    ebb_stale_pass(&process, &other.op);
+    ebb_stale_begin_step(device0);
+    ebb_stale_pass(device0, &other.op);
     other.op.function = l.op.function;
-    ebb_stale_pass(&process, &other.op);
+    ebb_stale_pass(device0, &other.op);
     assert_int_equal(ebb_stale_view(device0, &other.op)->access_count, 2);
     fill(&l, 1, pointer);
     assert_int_equal(seen(&l), FIRST);
@@ -235,8 +235,8 @@ static void without_the_option_and_for_launches_with_attributes_all_counts(void 
         launch(1, JUNK, address_of(1));
     fill(&l, 1, (const uint64_t[WORDS - 1]){address_of(0), address_of(1), address_of(1), 77, 0});
     l.op.plain = false;
-    ebb_stale_begin_step(&process);
-    ebb_stale_pass(&process, &l.op);
+    ebb_stale_begin_step(device0);
+    ebb_stale_pass(device0, &l.op);
     assert_ptr_equal(ebb_stale_view(device0, &l.op), &l.op);
     ebb_options.stale_words = 0;
     assert_int_equal(launch(1, address_of(1), address_of(1)), FIRST | A | B);
@@ -253,7 +253,7 @@ static void what_a_kernel_goes_by_is_never_left_over(void **state)
     for (unsigned program = 0; program < 400; program++) {
         srand(seed + program);
         print_message(program ? "" : "TEST_SEED=%u\n", seed);
-        ebb_stale_forget(&process);
+        ebb_stale_forget(device0);
         const unsigned most = 1 + (unsigned)rand() % 3, settled = 3 + (unsigned)rand() % 8;
         for (unsigned step = 0; step < 40; step++) {
             const unsigned count = step < settled ? 1 : 1 + (unsigned)rand() % most;
@@ -307,8 +307,8 @@ static void what_its_structure_says_is_known_at_once(void **state)
     block[1 + USED - 1] = address_of(0);
     access[op.access_count++] = (ebb_access_t){.buffer = &buffer[0], .param_offset = 8 * USED};
     for (unsigned step = 0; step < 4; step++) {
-        ebb_stale_begin_step(&process);
-        ebb_stale_pass(&process, &op);
+        ebb_stale_begin_step(device0);
+        ebb_stale_pass(device0, &op);
         const ebb_operation_t *view = ebb_stale_view(device0, &op);
         assert_int_equal(view->access_count, USED + 1); /* the last word is behind the structure */
         for (uint32_t w = 0; w < BYTES_OF_KNOWN / 8; w++) {
@@ -325,6 +325,7 @@ int main(void)
 {
     process.device[0].ebb = &process;
     ebb_run_open(&process);
+    ebb_run_open_device(device0);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(junk_in_two_launches_is_left_over, set_up),
         cmocka_unit_test_setup(null_says_nothing, set_up),

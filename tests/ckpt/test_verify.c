@@ -130,7 +130,7 @@ void ebb_fail_program(ebb_t *ebb)
 /* ---- the step ---- */
 
 static ebb_t ebb;
-static ebb_device_t dev = {.ebb = &ebb};
+static ebb_device_t *const dev = &ebb.device[0];
 static ebb_recording_t learned;
 
 static void add(uint32_t operation, uint32_t buffer, ebb_mode_t mode)
@@ -145,8 +145,9 @@ static void add(uint32_t operation, uint32_t buffer, ebb_mode_t mode)
 static int set_up(void **state)
 {
     (void)state;
-    if (!ebb.run)
-        ebb_run_open(&ebb);
+    dev->ebb = &ebb;
+    if (!dev->run)
+        ebb_run_open_device(dev);
     learned = (ebb_recording_t){.trace = ebb_trace_new(1 << 21)};
     for (uint32_t i = 0; i < BUFFERS; i++) {
         ebb_trace_buffer_t *b = ebb_trace_add_buffer(learned.trace);
@@ -167,15 +168,15 @@ static int set_up(void **state)
     }
     jobs = deleted = abandoned = lost = waits = 0;
     memset(different, 0, sizeof different);
-    ebb.run->recipes->counts = (ebb_recipe_counts_t){0};
-    assert_true(ebb_verify_open(&dev, &learned));
+    dev->run->recipes->counts = (ebb_recipe_counts_t){0};
+    assert_true(ebb_verify_open(dev, &learned));
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    ebb_verify_close(&dev, &learned);
+    ebb_verify_close(dev, &learned);
     ebb_trace_delete(learned.trace);
     return 0;
 }
@@ -184,13 +185,13 @@ static ebb_status_t drop(uint32_t id, uint32_t operation, bool trial)
 {
     const ebb_dropping_t d = {
         .id = id, .operation = operation, .address = id, .bytes = BYTES, .trial = trial};
-    return ebb_verify_dropping(&dev, &learned, &d, stream);
+    return ebb_verify_dropping(dev, &learned, &d, stream);
 }
 
 static void make(uint32_t id, uint64_t bits)
 {
     memory[id] = bits;
-    assert_int_equal(ebb_verify_made(&dev, &learned, id, stream, id, BYTES), 0);
+    assert_int_equal(ebb_verify_made(dev, &learned, id, stream, id, BYTES), 0);
 }
 
 static uint32_t proofs(uint32_t operation)
@@ -208,11 +209,11 @@ static void same_bits_pass(void **state)
         assert_int_equal(drop(X, MAKES_X, true), 0);
         assert_true(ebb_verify_is_hashed(&learned, X));
         make(X, 100);
-        assert_true(ebb_verify_agrees(&ebb, &learned, X));
+        assert_true(ebb_verify_agrees(dev, &learned, X));
     }
     assert_false(ebb_verify_is_trial(&learned, MAKES_X));
-    assert_false(ebb_verify_agrees(&ebb, &learned, X)); /* nothing is compared any more */
-    assert_int_equal(ebb.run->recipes->counts.verified, 2);
+    assert_false(ebb_verify_agrees(dev, &learned, X)); /* nothing is compared any more */
+    assert_int_equal(dev->run->recipes->counts.verified, 2);
     assert_true(!lost && !learned.refuted);
     assert_true(drop(SMALL, MAKES_X, true) != 0);
 }
@@ -223,12 +224,12 @@ static void other_bits_refute_what_makes_them(void **state)
     (void)state;
     drop(X, MAKES_X, true);
     make(X, 7);
-    assert_false(ebb_verify_agrees(&ebb, &learned, X));
+    assert_false(ebb_verify_agrees(dev, &learned, X));
     assert_true(learned.refuted);
     assert_true(!proofs(MAKES_X) && !proofs(UPDATES_X) && proofs(READS_X) == 3);
     assert_int_equal(learned.trace->operation[READS_X].verdict, 0);
     assert_int_equal(lost, 0); /* whoever has asked has a copy */
-    assert_int_equal(ebb.run->recipes->counts.mismatches, 1);
+    assert_int_equal(dev->run->recipes->counts.mismatches, 1);
 }
 
 static void other_bits_without_a_copy_are_told(void **state)
@@ -239,14 +240,14 @@ static void other_bits_without_a_copy_are_told(void **state)
         lost = 0;
         drop(X, MAKES_X, false);
         make(X, memory[X] + 1);
-        ebb_verify_poll(&ebb, &learned, false);
-        assert_int_equal(ebb.run->recipes->counts.mismatches, warn); /* it is still under way */
+        ebb_verify_poll(dev, &learned, false);
+        assert_int_equal(dev->run->recipes->counts.mismatches, warn); /* it is still under way */
         drain();
-        ebb_verify_poll(&ebb, &learned, false);
-        assert_int_equal(ebb.run->recipes->counts.mismatches, warn + 1);
+        ebb_verify_poll(dev, &learned, false);
+        assert_int_equal(dev->run->recipes->counts.mismatches, warn + 1);
         assert_int_equal(lost, !warn);
-        ebb_verify_poll(&ebb, &learned, true);
-        assert_int_equal(ebb.run->recipes->counts.mismatches, warn + 1);
+        ebb_verify_poll(dev, &learned, true);
+        assert_int_equal(dev->run->recipes->counts.mismatches, warn + 1);
     }
     strcpy(ebb_options.on_mismatch, "error");
 }
@@ -260,7 +261,7 @@ static void verdicts_are_about_their_content(void **state)
     drop(X, UPDATES_X, true);
     assert_int_equal(lost, 1);
     make(X, 7);
-    assert_true(ebb_verify_agrees(&ebb, &learned, X));
+    assert_true(ebb_verify_agrees(dev, &learned, X));
 }
 
 /* A hash of another content is not compared with: dropped without a look (EBB_VERIFY=0), or kept after all. */
@@ -271,12 +272,12 @@ static void hashes_are_about_their_content(void **state)
     drop(X, MAKES_X, true);
     ebb_verify_forget(&learned, X);
     make(X, 7);
-    assert_false(ebb_verify_agrees(&ebb, &learned, X));
+    assert_false(ebb_verify_agrees(dev, &learned, X));
     drop(X, MAKES_X, true);
     assert_int_equal(drop(X, MAKES_X, false), 0);
     make(X, 8);
-    ebb_verify_poll(&ebb, &learned, true);
-    assert_true(!lost && !learned.refuted && ebb.run->recipes->counts.verified == 0);
+    ebb_verify_poll(dev, &learned, true);
+    assert_true(!lost && !learned.refuted && dev->run->recipes->counts.verified == 0);
     ebb_options.verify = 1;
 }
 
@@ -286,16 +287,16 @@ static void closing_waits_for_what_is_under_way(void **state)
     (void)state;
     drop(X, MAKES_X, true);
     ebb_verify_forget(&learned, X);
-    ebb_verify_close(&dev, &learned); /* ebb_hashes_delete sees to it that nothing is under way */
+    ebb_verify_close(dev, &learned); /* ebb_hashes_delete sees to it that nothing is under way */
     assert_true(deleted == 1 && waits);
-    assert_true(ebb_verify_open(&dev, &learned));
+    assert_true(ebb_verify_open(dev, &learned));
     drop(X, MAKES_X, true);
     waits = 0;
     ebb_verify_abandon(&learned);
     assert_true(abandoned == 1 && deleted == 1 && !waits && !learned.verify);
     jobs = 0;
     assert_false(ebb_verify_is_hashed(&learned, X));
-    ebb_verify_poll(&ebb, &learned, true);
+    ebb_verify_poll(dev, &learned, true);
 }
 
 int main(void)

@@ -39,21 +39,7 @@ static void seed_random(void)
 
 /* ---- what is not linked into this test ---- */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static _Thread_local bool is_locked; /* by this thread */
 static size_t measurements;
-
-void ebb_lock(void)
-{
-    pthread_mutex_lock(&lock);
-    is_locked = true;
-}
-
-void ebb_unlock(void)
-{
-    is_locked = false;
-    pthread_mutex_unlock(&lock);
-}
 
 void ebb_heap_measure_soon(ebb_device_t *dev)
 {
@@ -103,7 +89,7 @@ static CUresult watched_register(void *p, size_t bytes, unsigned flags)
     CUresult result = real.cuMemHostRegister_v2(p, bytes, flags);
     if (!result) {
         registrations++;
-        locked_registrations += is_locked;
+        locked_registrations += ebb_lock_is_held();
         registered_bytes += bytes;
     }
     return result;

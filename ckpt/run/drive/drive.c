@@ -13,26 +13,26 @@
 #include "ckpt/run/tracker/tracker.h"
 #include "offload/ebb_offload.h"
 
-bool ebb_drive_active(ebb_t *ebb)
+bool ebb_drive_active(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     return drive->active;
 }
 
-ebb_drive_pace_t ebb_drive_pace(ebb_t *ebb)
+ebb_drive_pace_t ebb_drive_pace(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     ebb_drive_pace_t pace = drive->pace;
     pace.steps = drive->step > 2 ? drive->step - 2 : 0;
     return pace;
 }
 
 /* Of all that are installed: the one before may have changed into this one while its last comparisons were under way. */
-void ebb_drive_waited(ebb_t *ebb)
+void ebb_drive_waited(ebb_device_t *dev)
 {
-    for (unsigned i = 0; ebb_driven(ebb)->active && i < EBB_DRIVES; i++)
-        if (ebb_drive_installed(ebb, i))
-            ebb_verify_poll(ebb, ebb_share_drive(ebb, i)->learned, false);
+    for (unsigned i = 0; ebb_driven(dev)->active && i < EBB_DRIVES; i++)
+        if (ebb_drive_installed(dev, i))
+            ebb_verify_poll(dev, ebb_share_drive(dev, i)->learned, false);
 }
 
 /* ---- where contents are ---- */
@@ -46,9 +46,9 @@ static void clear_site(drive_t *drive, site_t *s)
     s->device = false;
 }
 
-void ebb_site_take(ebb_t *ebb, uint32_t place)
+void ebb_site_take(ebb_device_t *dev, uint32_t place)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     site_t *s = &drive->site[place];
     clear_site(drive, s);
     s->device = s->written = true;
@@ -56,10 +56,10 @@ void ebb_site_take(ebb_t *ebb, uint32_t place)
 }
 
 /* The program, or a replay, writes it. */
-static void site_written(ebb_t *ebb, uint32_t place)
+static void site_written(ebb_device_t *dev, uint32_t place)
 {
-    drive_t *drive = ebb_driven(ebb);
-    ebb_site_take(ebb, place);
+    drive_t *drive = ebb_driven(dev);
+    ebb_site_take(dev, place);
     drive->site[place].on_host = false;
 }
 
@@ -73,33 +73,33 @@ static ebb_status_t wait_for(drive_t *drive, CUstream stream, uint32_t action)
 }
 
 /* The copy of the step before, if it is over, which it nearly always is. */
-static void time_copy(ebb_t *ebb, uint32_t index, ebb_direction_t direction)
+static void time_copy(ebb_device_t *dev, uint32_t index, ebb_direction_t direction)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     float ms = 0;
     if (!drive->recorded[index] || ebb_driver.cuEventQuery(drive->done[index]) ||
         ebb_driver.cuEventElapsedTime(&ms, drive->begun[index], drive->done[index]) || !(ms > 0))
         return;
     drive->pace.copied_ns[direction] += (double)ms * 1e6;
     drive->pace.copied_bytes[direction] +=
-        (double)ebb_site_of(ebb, drive->plan->action[index].place)->host_bytes;
+        (double)ebb_site_of(dev, drive->plan->action[index].place)->host_bytes;
 }
 
 /* An evict or a fetch: its stream waits for compute as it is now, on the streams that the plan names, and for its list. */
-static ebb_status_t issue_copy(ebb_t *ebb, uint32_t index)
+static ebb_status_t issue_copy(ebb_device_t *dev, uint32_t index)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     const ebb_action_t *a = &drive->plan->action[index];
-    const uint32_t place = ebb_place_now(ebb, a->place);
+    const uint32_t place = ebb_place_now(dev, a->place);
     site_t *s = &drive->site[place];
     ebb_direction_t direction = a->kind == EBB_EVICT ? EBB_OUT : EBB_IN;
     ebb_stream_t *copies = ebb_copy_stream(drive->device, direction);
     if (!copies)
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUstream stream = ebb_stream_handle(copies);
-    time_copy(ebb, index, direction);
-    EBB_TRY(ebb_guard_open(ebb, place));
-    EBB_TRY(ebb_streams_after(ebb, stream, a->after, drive->before[index]));
+    time_copy(dev, index, direction);
+    EBB_TRY(ebb_guard_open(dev, place));
+    EBB_TRY(ebb_streams_after(dev, stream, a->after, drive->before[index]));
     for (uint32_t i = 0; i < a->wait_count; i++)
         EBB_TRY(wait_for(drive, stream, drive->plan->wait[a->first_wait + i]));
     EBB_DRIVER(cuEventRecord, 0, (drive->begun[index], stream));
@@ -107,17 +107,17 @@ static ebb_status_t issue_copy(ebb_t *ebb, uint32_t index)
         clear_site(drive, s); /* a part of the copy may be under way when the driver refuses another */
     EBB_TRY(ebb_copy_issue(drive->device, direction, s->range->base, s->host, s->host_bytes));
     if (a->kind == EBB_FETCH)
-        ebb_site_take(ebb, place);
+        ebb_site_take(dev, place);
     s->on_host = true;
     EBB_DRIVER(cuEventRecord, 0, (drive->done[index], stream));
     drive->recorded[index] = true;
     return 0;
 }
 
-uint32_t ebb_replay_place(ebb_t *ebb, const ebb_action_t *a, uint32_t buffer)
+uint32_t ebb_replay_place(ebb_device_t *dev, const ebb_action_t *a, uint32_t buffer)
 {
-    drive_t *drive = ebb_driven(ebb);
-    return ebb_place_now(ebb, ebb_plan_place(drive->plan, a, buffer));
+    drive_t *drive = ebb_driven(dev);
+    return ebb_place_now(dev, ebb_plan_place(drive->plan, a, buffer));
 }
 
 /* Words that did not lead into ebb's memory when the kernel was issued were no pointers then, whatever was recorded of them. Tensor maps are
@@ -134,44 +134,43 @@ static bool was_pointer(ebb_device_t *dev, const ebb_issued_t *issued, const ebb
 /* Where a replay's pointers lead: redirected ones, and those to large buffers, to a place; those to small ones as they did. */
 static ebb_status_t relaunch(ebb_device_t *dev, const ebb_action_t *a)
 {
-    drive_t *drive = ebb_driven(dev->ebb);
+    drive_t *drive = ebb_driven(dev);
     const ebb_trace_operation_t *o = &drive->trace->operation[a->operation];
     ebb_pointer_t pointer[EBB_RELAUNCH_POINTERS];
     unsigned count = 0;
     for (uint32_t i = 0; i < o->access_count && count < EBB_RELAUNCH_POINTERS; i++) {
         const ebb_trace_access_t *access = &drive->trace->access[o->first_access + i];
-        const ebb_range_t *range = drive->site[ebb_replay_place(dev->ebb, a, access->buffer)].range;
+        const ebb_range_t *range = drive->site[ebb_replay_place(dev, a, access->buffer)].range;
         if (range && was_pointer(dev, &drive->issued[a->operation], access))
             pointer[count++] = (ebb_pointer_t){access->param_offset, range->base + access->offset_bytes};
     }
-    return ebb_relaunch(dev, &drive->issued[a->operation], ebb_drive_stream(dev->ebb, a->stream), pointer,
-                        count);
+    return ebb_relaunch(dev, &drive->issued[a->operation], ebb_drive_stream(dev, a->stream), pointer, count);
 }
 
-static ebb_status_t zero(ebb_t *ebb, uint32_t place, uint32_t stream)
+static ebb_status_t zero(ebb_device_t *dev, uint32_t place, uint32_t stream)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     EBB_DRIVER(cuMemsetD8Async, drive->plan->place[place].bytes,
                (drive->site[place].range->base, 0, drive->plan->place[place].bytes,
-                ebb_stream_handle(ebb_drive_stream(ebb, stream))));
+                ebb_stream_handle(ebb_drive_stream(dev, stream))));
     return 0;
 }
 
 static ebb_status_t issue_replay(ebb_device_t *dev, const ebb_action_t *a)
 {
-    drive_t *drive = ebb_driven(dev->ebb);
+    drive_t *drive = ebb_driven(dev);
     const ebb_trace_operation_t *o = &drive->trace->operation[a->operation];
-    EBB_TRY(ebb_guard_open_operation(dev->ebb, a, a->operation));
-    EBB_TRY(ebb_streams_order(dev->ebb, a->stream, a->after));
+    EBB_TRY(ebb_guard_open_operation(dev, a, a->operation));
+    EBB_TRY(ebb_streams_order(dev, a->stream, a->after));
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
         const ebb_trace_access_t *access = &drive->trace->access[i];
-        uint32_t place = ebb_replay_place(dev->ebb, a, access->buffer);
+        uint32_t place = ebb_replay_place(dev, a, access->buffer);
         if (access->mode == EBB_READS || !drive->site[place].range ||
             !ebb_trace_is_first(drive->trace, a->operation, i))
             continue;
-        site_written(dev->ebb, place);
+        site_written(dev, place);
         if (access->mode == EBB_REPLACES && drive->first_touch[access->buffer] != a->operation)
-            EBB_TRY(zero(dev->ebb, place, a->stream));
+            EBB_TRY(zero(dev, place, a->stream));
     }
     EBB_TRY(relaunch(dev, a));
     drive->counts.replays++;
@@ -179,12 +178,12 @@ static ebb_status_t issue_replay(ebb_device_t *dev, const ebb_action_t *a)
 }
 
 /* A replay that was refused leaves what it should have made as it was: given up, and not there. */
-static void undo_replay(ebb_t *ebb, const ebb_action_t *a)
+static void undo_replay(ebb_device_t *dev, const ebb_action_t *a)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     const ebb_trace_operation_t *o = &drive->trace->operation[a->operation];
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
-        site_t *s = &drive->site[ebb_replay_place(ebb, a, drive->trace->access[i].buffer)];
+        site_t *s = &drive->site[ebb_replay_place(dev, a, drive->trace->access[i].buffer)];
         if (drive->trace->access[i].mode != EBB_READS && s->range) {
             s->device = false;
             s->given_up = true;
@@ -194,21 +193,21 @@ static void undo_replay(ebb_t *ebb, const ebb_action_t *a)
 
 static ebb_status_t issue_action(ebb_device_t *dev, uint32_t index)
 {
-    drive_t *drive = ebb_driven(dev->ebb);
+    drive_t *drive = ebb_driven(dev);
     const ebb_action_t *a = &drive->plan->action[index];
     switch (a->kind) {
     case EBB_EVICT:
     case EBB_FETCH:
-        return issue_copy(dev->ebb, index);
+        return issue_copy(dev, index);
     case EBB_DISCARD:
         ebb_drive_verify_discard(dev, index);
-        ebb_site_of(dev->ebb, a->place)->given_up = true;
+        ebb_site_of(dev, a->place)->given_up = true;
         return 0;
     case EBB_ORDER:
-        return ebb_streams_order(dev->ebb, a->stream, a->after);
+        return ebb_streams_order(dev, a->stream, a->after);
     default:
         if (issue_replay(dev, a)) {
-            undo_replay(dev->ebb, a);
+            undo_replay(dev, a);
             return CUDA_ERROR_LAUNCH_FAILED;
         }
         ebb_drive_verify_replay(dev, index);
@@ -218,7 +217,7 @@ static ebb_status_t issue_action(ebb_device_t *dev, uint32_t index)
 
 static ebb_status_t issue_actions(ebb_device_t *dev, uint32_t point)
 {
-    drive_t *drive = ebb_driven(dev->ebb);
+    drive_t *drive = ebb_driven(dev);
     while (drive->next_action < drive->plan->action_count &&
            drive->plan->action[drive->next_action].point <= point)
         EBB_TRY(issue_action(dev, drive->next_action++));
@@ -244,10 +243,10 @@ static void count_stall(drive_t *drive, CUevent *pair)
 }
 
 /* The operation's own stream waits, and what that costs is measured. */
-static ebb_status_t join_here(ebb_t *ebb, uint32_t operation, uint32_t stream)
+static ebb_status_t join_here(ebb_device_t *dev, uint32_t operation, uint32_t stream)
 {
-    drive_t *drive = ebb_driven(ebb);
-    CUstream compute = ebb_stream_handle(ebb_drive_stream(ebb, stream));
+    drive_t *drive = ebb_driven(dev);
+    CUstream compute = ebb_stream_handle(ebb_drive_stream(dev, stream));
     CUevent *pair = stall_events(drive, operation, drive->step);
     count_stall(drive, pair);
     EBB_DRIVER(cuEventRecord, 0, (pair[0], compute));
@@ -258,9 +257,9 @@ static ebb_status_t join_here(ebb_t *ebb, uint32_t operation, uint32_t stream)
     return 0;
 }
 
-static ebb_status_t join(ebb_t *ebb, uint32_t operation)
+static ebb_status_t join(ebb_device_t *dev, uint32_t operation)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     const uint32_t own = drive->trace->operation[operation].stream;
     uint32_t joiners = 0;
     for (uint32_t i = drive->join_first[operation]; i < drive->join_first[operation + 1]; i++) {
@@ -268,9 +267,9 @@ static ebb_status_t join(ebb_t *ebb, uint32_t operation)
         joiners |= drive->plan->action[action].joiners;
         for (uint32_t s = 0; s < drive->streams; s++)
             if (s != own && drive->plan->action[action].joiners >> s & 1)
-                EBB_TRY(wait_for(drive, ebb_stream_handle(ebb_drive_stream(ebb, s)), action));
+                EBB_TRY(wait_for(drive, ebb_stream_handle(ebb_drive_stream(dev, s)), action));
     }
-    return joiners >> own & 1 ? join_here(ebb, operation, own) : 0;
+    return joiners >> own & 1 ? join_here(dev, operation, own) : 0;
 }
 
 /* ---- is it the planned one? ---- */
@@ -281,9 +280,9 @@ static bool is_planned_access(const ebb_trace_access_t *a, const ebb_access_t *x
            x->param_offset == a->param_offset;
 }
 
-bool ebb_drive_plans(ebb_t *ebb, const ebb_access_t *x)
+bool ebb_drive_plans(ebb_device_t *dev, const ebb_access_t *x)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     const ebb_trace_operation_t *o = &drive->trace->operation[drive->cursor];
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++)
         if (is_planned_access(&drive->trace->access[i], x))
@@ -303,7 +302,7 @@ bool ebb_drive_makes(const ebb_operation_t *op, const ebb_trace_access_t *a)
 static bool is_on_planned_buffers(ebb_device_t *dev, const ebb_operation_t *op,
                                   const ebb_trace_operation_t *o)
 {
-    drive_t *drive = ebb_driven(dev->ebb);
+    drive_t *drive = ebb_driven(dev);
     uint32_t next = 0;
     for (uint32_t i = 0; i < o->access_count; i++) {
         const ebb_trace_access_t *a = &drive->trace->access[o->first_access + i];
@@ -317,14 +316,14 @@ static bool is_on_planned_buffers(ebb_device_t *dev, const ebb_operation_t *op,
 }
 
 /* In all but its buffers. */
-static const char *launch_differs(ebb_t *ebb, const ebb_operation_t *op)
+static const char *launch_differs(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     const ebb_trace_operation_t *o = &drive->trace->operation[drive->cursor];
     const char *difference = ebb_record_other_launch(drive->learned, drive->cursor, op);
     if (difference)
         return difference;
-    if (op->stream != ebb_drive_stream(ebb, o->stream))
+    if (op->stream != ebb_drive_stream(dev, o->stream))
         return "an operation that was not planned";
     if (o->proofs && op->kind == EBB_KERNEL && !op->plain)
         return "a launch of another geometry than planned";
@@ -336,8 +335,8 @@ static const char *launch_differs(ebb_t *ebb, const ebb_operation_t *op)
 
 const char *ebb_drive_differs(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    drive_t *drive = ebb_driven(dev->ebb);
-    const char *difference = launch_differs(dev->ebb, op);
+    drive_t *drive = ebb_driven(dev);
+    const char *difference = launch_differs(dev, op);
     return difference                                                                ? difference
            : is_on_planned_buffers(dev, op, &drive->trace->operation[drive->cursor]) ? NULL
                                                                                      : "other buffers";
@@ -345,29 +344,29 @@ const char *ebb_drive_differs(ebb_device_t *dev, const ebb_operation_t *op)
 
 /* ---- the step ---- */
 
-uint32_t ebb_first_birth(ebb_t *ebb, uint32_t from)
+uint32_t ebb_first_birth(ebb_device_t *dev, uint32_t from)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     while (from < drive->trace->buffer_count && drive->trace->buffer[from].born == EBB_NONE)
         from++;
     return from;
 }
 
 /* Those that are others now. */
-static void turn(ebb_t *ebb)
+static void turn(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     ebb_rotation_turn(drive->trace, drive->at);
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++)
-        if (ebb_trace_rotates(drive->trace, i) && ebb_site_of(ebb, i)->buffer)
-            ebb_site_of(ebb, i)->buffer->number = i + 1;
+        if (ebb_trace_rotates(drive->trace, i) && ebb_site_of(dev, i)->buffer)
+            ebb_site_of(dev, i)->buffer->number = i + 1;
 }
 
 /* False: the program is not where a step begins. */
 bool ebb_drive_begin_step(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(dev->ebb);
-    const char *why = drive->step ? ebb_unplanned_end_step(dev->ebb) : NULL;
+    drive_t *drive = ebb_driven(dev);
+    const char *why = drive->step ? ebb_unplanned_end_step(dev) : NULL;
     if (!why && drive->learned->refuted)
         why = "a recomputed buffer had other bits";
     if (why) {
@@ -375,20 +374,20 @@ bool ebb_drive_begin_step(ebb_device_t *dev)
         return false;
     }
     if (drive->step && drive->period > 1)
-        turn(dev->ebb);
-    ebb_unplanned_begin_step(dev->ebb);
-    ebb_streams_begin_step(dev->ebb);
-    ebb_driven(dev->ebb)->cursor = ebb_driven(dev->ebb)->next_action = 0;
-    ebb_driven(dev->ebb)->next_birth = ebb_first_birth(dev->ebb, 0);
+        turn(dev);
+    ebb_unplanned_begin_step(dev);
+    ebb_streams_begin_step(dev);
+    ebb_driven(dev)->cursor = ebb_driven(dev)->next_action = 0;
+    ebb_driven(dev)->next_birth = ebb_first_birth(dev, 0);
     return true;
 }
 
 /* NULL: no host memory, or another small buffer has the place until the very point at which this one gets it and has not been freed yet, be
  * it late or in another thread. Large ones have addresses of their own. */
-static ebb_buffer_t *place(ebb_t *ebb, uint32_t id, const ebb_request_t *q)
+static ebb_buffer_t *place(ebb_device_t *dev, uint32_t id, const ebb_request_t *q)
 {
-    drive_t *drive = ebb_driven(ebb);
-    site_t *s = ebb_site_of(ebb, id);
+    drive_t *drive = ebb_driven(dev);
+    site_t *s = ebb_site_of(dev, id);
     ebb_buffer_t *b = s->range ? ebb_buffer_place(s->range, q)
                                : ebb_buffer_place_small(drive->small_slab,
                                                         drive->plan->place[drive->at[id]].small_offset, q);
@@ -401,38 +400,38 @@ static ebb_buffer_t *place(ebb_t *ebb, uint32_t id, const ebb_request_t *q)
     drive->living++;
     while (drive->next_birth < drive->trace->buffer_count &&
            drive->trace->buffer[drive->next_birth].born == drive->cursor &&
-           ebb_site_of(ebb, drive->next_birth)->buffer && !ebb_site_of(ebb, drive->next_birth)->late)
-        drive->next_birth = ebb_first_birth(ebb, drive->next_birth + 1);
+           ebb_site_of(dev, drive->next_birth)->buffer && !ebb_site_of(dev, drive->next_birth)->late)
+        drive->next_birth = ebb_first_birth(dev, drive->next_birth + 1);
     return b;
 }
 
 /* The buffer of the plan that this request is for, of those that are due. NULL: none. */
-static ebb_buffer_t *serve_birth(ebb_t *ebb, const ebb_request_t *q)
+static ebb_buffer_t *serve_birth(ebb_device_t *dev, const ebb_request_t *q)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     ebb_buffer_t *b = NULL;
     for (uint32_t id = drive->next_birth;
          !b && id < drive->trace->buffer_count && drive->trace->buffer[id].born == drive->cursor;
-         id = ebb_first_birth(ebb, id + 1))
-        if (!ebb_site_of(ebb, id)->buffer && ebb_place_has_room(&drive->trace->buffer[id], q->bytes) &&
-            (!q->stream || ebb_drive_stream_number(ebb, q->stream) < drive->streams))
-            b = place(ebb, id, q);
+         id = ebb_first_birth(dev, id + 1))
+        if (!ebb_site_of(dev, id)->buffer && ebb_place_has_room(&drive->trace->buffer[id], q->bytes) &&
+            (!q->stream || ebb_drive_stream_number(dev, q->stream) < drive->streams))
+            b = place(dev, id, q);
     return b;
 }
 
 ebb_buffer_t *ebb_drive_serve(ebb_device_t *dev, const ebb_request_t *q)
 {
-    if (!ebb_driven(dev->ebb)->active || (ebb_is_between_steps(dev->ebb) && !ebb_drive_begin_step(dev)))
+    if (!ebb_driven(dev)->active || (ebb_is_between_steps(dev) && !ebb_drive_begin_step(dev)))
         return NULL;
-    ebb_buffer_t *b = serve_birth(dev->ebb, q);
+    ebb_buffer_t *b = serve_birth(dev, q);
     if (!b && ebb_drive_change_over(dev, q, NULL))
-        b = serve_birth(dev->ebb, q);
-    if (!b && ebb_driven(dev->ebb)->active && ebb_drive_skip(dev, q, NULL))
-        b = serve_birth(dev->ebb, q);
-    if (b || !ebb_driven(dev->ebb)->active)
+        b = serve_birth(dev, q);
+    if (!b && ebb_driven(dev)->active && ebb_drive_skip(dev, q, NULL))
+        b = serve_birth(dev, q);
+    if (b || !ebb_driven(dev)->active)
         return b;
     if (ebb_unplanned_allocation(dev, q))
-        ebb_driven(dev->ebb)->counts.unplanned++;
+        ebb_driven(dev)->counts.unplanned++;
     else
         ebb_drive_leave(dev, "an allocation that was not planned");
     return NULL;
@@ -441,27 +440,27 @@ ebb_buffer_t *ebb_drive_serve(ebb_device_t *dev, const ebb_request_t *q)
 bool ebb_drive_freeing(ebb_buffer_t *b)
 {
     ebb_device_t *dev = b->range->device;
-    if (!ebb_driven(dev->ebb)->active || !b->number)
+    if (!ebb_driven(dev)->active || !b->number)
         return false;
     if (b->number == EBB_INACTIVE) {
         ebb_drive_leave(dev, "a buffer that outlives steps of another variant was freed");
         return false;
     }
     uint32_t id = b->number - 1;
-    site_t *s = ebb_site_of(dev->ebb, id);
-    if (ebb_stays_itself(ebb_driven(dev->ebb)->trace, id)) {
+    site_t *s = ebb_site_of(dev, id);
+    if (ebb_stays_itself(ebb_driven(dev)->trace, id)) {
         ebb_drive_leave(dev, "a buffer that outlives the step was freed");
         return false;
     }
-    if (!s->late && !ebb_unplanned_early_free(dev->ebb, id)) {
+    if (!s->late && !ebb_unplanned_early_free(dev, id)) {
         ebb_drive_leave(dev, "a buffer was freed early, from which others would be recomputed");
         return false;
     }
-    ebb_unplanned_freed(dev->ebb, s);
+    ebb_unplanned_freed(dev, s);
     const bool found = s->found, placed = !found || s->range;
     s->buffer = NULL;
     s->found = false;
-    ebb_driven(dev->ebb)->living--;
+    ebb_driven(dev)->living--;
     b->held--;
     b->number = 0;
     if (found && s->range)
@@ -472,20 +471,20 @@ bool ebb_drive_freeing(ebb_buffer_t *b)
 }
 
 /* What the program writes now. */
-static void note_writes(ebb_t *ebb)
+static void note_writes(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     const ebb_trace_operation_t *o = &drive->trace->operation[drive->cursor];
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
         const ebb_trace_access_t *a = &drive->trace->access[i];
-        const site_t *s = ebb_site_of(ebb, a->buffer);
+        const site_t *s = ebb_site_of(dev, a->buffer);
         if (!s->range)
             continue;
         if (a->mode != EBB_READS) {
-            site_written(ebb, drive->at[a->buffer]);
+            site_written(dev, drive->at[a->buffer]);
         } else if (s->written && !s->device) { /* too late for anything but to say so */
             EBB_ASSERT(s->device);
-            ebb_fail_program(ebb);
+            ebb_fail_program(dev->ebb);
         }
     }
 }
@@ -496,29 +495,29 @@ static uint32_t first_stream(drive_t *drive)
 }
 
 /* All streams meet. */
-static ebb_status_t begin_on_device(ebb_t *ebb)
+static ebb_status_t begin_on_device(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(ebb);
-    EBB_TRY(ebb_streams_gather(ebb, first_stream(drive), EBB_ALL_STREAMS));
+    drive_t *drive = ebb_driven(dev);
+    EBB_TRY(ebb_streams_gather(dev, first_stream(drive), EBB_ALL_STREAMS));
     ebb_step_clock_begin(&drive->clock, drive->step, ebb_stream_handle(drive->stream));
-    return ebb_streams_scatter(ebb, first_stream(drive), EBB_ALL_STREAMS);
+    return ebb_streams_scatter(dev, first_stream(drive), EBB_ALL_STREAMS);
 }
 
 /* Everything that comes before the operation at the cursor; NULL: which is left out. NULL, or why not. */
 const char *ebb_drive_arrange(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    drive_t *drive = ebb_driven(dev->ebb);
-    const char *why = ebb_unplanned_late_frees(dev->ebb);
+    drive_t *drive = ebb_driven(dev);
+    const char *why = ebb_unplanned_late_frees(dev);
     if (!why)
-        why = ebb_streams_before(dev->ebb, drive->cursor);
+        why = ebb_streams_before(dev, drive->cursor);
     if (why)
         return why;
     if (op && !ebb_issued_keep(&drive->issued[drive->cursor], op))
         return "no host memory";
-    if (!drive->cursor && begin_on_device(dev->ebb))
+    if (!drive->cursor && begin_on_device(dev))
         return "the driver refused to let streams wait for each other";
-    if (!issue_actions(dev, drive->cursor) && !join(dev->ebb, drive->cursor) &&
-        !ebb_guard_open_operation(dev->ebb, NULL, drive->cursor))
+    if (!issue_actions(dev, drive->cursor) && !join(dev, drive->cursor) &&
+        !ebb_guard_open_operation(dev, NULL, drive->cursor))
         return NULL;
     ebb_log(EBB_WARN, "%s", ebb_last_failure());
     return "the driver refused an action";
@@ -527,24 +526,24 @@ const char *ebb_drive_arrange(ebb_device_t *dev, const ebb_operation_t *op)
 void ebb_drive_end_step(ebb_device_t *dev)
 {
     if (issue_actions(dev, UINT32_MAX - 1) ||
-        ebb_streams_gather(dev->ebb, first_stream(ebb_driven(dev->ebb)), EBB_ALL_STREAMS)) {
+        ebb_streams_gather(dev, first_stream(ebb_driven(dev)), EBB_ALL_STREAMS)) {
         ebb_log(EBB_WARN, "%s", ebb_last_failure());
         ebb_drive_leave(dev, "the driver refused an action");
         return;
     }
-    if (!ebb_is_first_step(ebb_driven(dev->ebb)))
-        ebb_step_clock_end(&ebb_driven(dev->ebb)->clock, ebb_driven(dev->ebb)->step,
-                           ebb_stream_handle(ebb_driven(dev->ebb)->stream));
-    ebb_verify_poll(dev->ebb, ebb_driven(dev->ebb)->learned, false);
-    ebb_driven(dev->ebb)->step++;
-    ebb_driven(dev->ebb)->counts.steps++;
+    if (!ebb_is_first_step(ebb_driven(dev)))
+        ebb_step_clock_end(&ebb_driven(dev)->clock, ebb_driven(dev)->step,
+                           ebb_stream_handle(ebb_driven(dev)->stream));
+    ebb_verify_poll(dev, ebb_driven(dev)->learned, false);
+    ebb_driven(dev)->step++;
+    ebb_driven(dev)->counts.steps++;
 }
 
 /* ---- the operations ---- */
 
 bool ebb_drive_before(ebb_device_t *dev, ebb_operation_t *op)
 {
-    if (!ebb_driven(dev->ebb)->active || (ebb_is_between_steps(dev->ebb) && !ebb_drive_begin_step(dev)))
+    if (!ebb_driven(dev)->active || (ebb_is_between_steps(dev) && !ebb_drive_begin_step(dev)))
         return false;
     const ebb_operation_t *view = op;
     const char *why = ebb_drive_differs(dev, op);
@@ -554,21 +553,20 @@ bool ebb_drive_before(ebb_device_t *dev, ebb_operation_t *op)
     }
     if (why && ebb_drive_change_over(dev, NULL, view))
         why = ebb_drive_differs(dev, view);
-    if (ebb_driven(dev->ebb)->active && why && ebb_drive_skip(dev, NULL, view))
+    if (ebb_driven(dev)->active && why && ebb_drive_skip(dev, NULL, view))
         why = ebb_drive_differs(dev, view);
-    if (!ebb_driven(dev->ebb)->active)
+    if (!ebb_driven(dev)->active)
         return false;
-    const bool partial =
-        why && !launch_differs(dev->ebb, view) && ebb_unplanned_may_match_partly(dev->ebb, view);
+    const bool partial = why && !launch_differs(dev, view) && ebb_unplanned_may_match_partly(dev, view);
     if (why && !partial && ebb_unplanned_operation(dev, op)) {
-        ebb_driven(dev->ebb)->counts.unplanned++;
+        ebb_driven(dev)->counts.unplanned++;
         return true;
     }
     if (!why || partial) {
         const char *arranged = ebb_drive_arrange(dev, view);
         why = arranged || (partial && ebb_unplanned_partial_match(dev, view)) ? arranged : why;
     }
-    if (why && op->kind == EBB_KERNEL && !launch_differs(dev->ebb, view))
+    if (why && op->kind == EBB_KERNEL && !launch_differs(dev, view))
         ebb_drive_say_other_buffers(dev, view);
     if (why)
         ebb_drive_leave(dev, why);
@@ -579,8 +577,8 @@ bool ebb_drive_before(ebb_device_t *dev, ebb_operation_t *op)
 
 void ebb_drive_after(ebb_device_t *dev, const ebb_operation_t *op, bool issued)
 {
-    const bool unplanned = ebb_driven(dev->ebb)->unplanned;
-    ebb_driven(dev->ebb)->unplanned = false;
+    const bool unplanned = ebb_driven(dev)->unplanned;
+    ebb_driven(dev)->unplanned = false;
     if (unplanned)
         ebb_residence_release(op);
     if (!issued)
@@ -588,27 +586,27 @@ void ebb_drive_after(ebb_device_t *dev, const ebb_operation_t *op, bool issued)
     if (!issued)
         return;
     if (unplanned) {
-        if (ebb_streams_scatter(dev->ebb, ebb_drive_stream_number(dev->ebb, op->stream), EBB_ALL_STREAMS))
+        if (ebb_streams_scatter(dev, ebb_drive_stream_number(dev, op->stream), EBB_ALL_STREAMS))
             ebb_drive_leave(dev, "the driver refused to let streams wait for each other");
         ebb_guard_close(dev);
         return;
     }
-    ebb_driven(dev->ebb)->strays = 0;
-    note_writes(dev->ebb);
+    ebb_driven(dev)->strays = 0;
+    note_writes(dev);
     const size_t bytes = ebb_chunks_created(dev) * EBB_CHUNK_BYTES;
-    if (bytes > ebb_driven(dev->ebb)->counts.peak_bytes)
-        ebb_driven(dev->ebb)->counts.peak_bytes = bytes;
-    if (++ebb_driven(dev->ebb)->cursor == ebb_driven(dev->ebb)->trace->operation_count)
+    if (bytes > ebb_driven(dev)->counts.peak_bytes)
+        ebb_driven(dev)->counts.peak_bytes = bytes;
+    if (++ebb_driven(dev)->cursor == ebb_driven(dev)->trace->operation_count)
         ebb_drive_end_step(dev);
-    if (ebb_driven(dev->ebb)->active)
+    if (ebb_driven(dev)->active)
         ebb_guard_close(dev);
 }
 
 /* ---- falling back ---- */
 
-void ebb_drive_forget(ebb_t *ebb)
+void ebb_drive_forget(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = 0; drive->issued && i < drive->trace->operation_count; i++)
         ebb_issued_forget(&drive->issued[i]);
     free(drive->issued);
@@ -616,9 +614,9 @@ void ebb_drive_forget(ebb_t *ebb)
 }
 
 /* What is alive, and of that what is neither on the device nor on the host. */
-static void list_orphans(ebb_t *ebb, ebb_orphans_t *left)
+static void list_orphans(ebb_device_t *dev, ebb_orphans_t *left)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     *left = drive->orphans;
     drive->orphans = (ebb_orphans_t){.buffer = NULL};
     left->learned = drive->learned;
@@ -626,20 +624,20 @@ static void list_orphans(ebb_t *ebb, ebb_orphans_t *left)
     left->stray = drive->stray;
     left->stray_count = drive->stray_count;
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
-        const site_t *s = ebb_site_of(ebb, i);
+        const site_t *s = ebb_site_of(dev, i);
         left->buffer[i] = s->late ? NULL : s->buffer;
         if (!s->buffer || !s->range || !s->written || s->device || s->on_host)
             continue;
         if (!s->given_up)
-            ebb_content_lost(ebb, i, "its place was taken");
-        left->given_up[left->given_up_count++] = (ebb_given_up_t){i, ebb_drive_verify_copy(ebb, i)};
+            ebb_content_lost(dev, i, "its place was taken");
+        left->given_up[left->given_up_count++] = (ebb_given_up_t){i, ebb_drive_verify_copy(dev, i)};
     }
 }
 
 /* Gives the tracker the program's position, unless nothing depends on it and a step is about to begin. */
 static void hand_over(ebb_device_t *dev, ebb_orphans_t *left)
 {
-    drive_t *drive = ebb_driven(dev->ebb);
+    drive_t *drive = ebb_driven(dev);
     if (!left->given_up_count && left->cursor == drive->trace->operation_count && drive->period == 1)
         return;
     left->issued = drive->issued;
@@ -651,21 +649,21 @@ static void hand_over(ebb_device_t *dev, ebb_orphans_t *left)
 void ebb_drive_leave(ebb_device_t *dev, const char *why)
 {
     ebb_orphans_t left;
-    if (!ebb_driven(dev->ebb)->active)
+    if (!ebb_driven(dev)->active)
         return;
     ebb_log(EBB_INFO, "leaving the plan: %s", why);
     ebb_log(EBB_DEBUG, "it was at operation %u of %u, in step %llu since it was installed",
-            ebb_driven(dev->ebb)->cursor, ebb_driven(dev->ebb)->trace->operation_count,
-            (unsigned long long)ebb_driven(dev->ebb)->step);
-    ebb_driven(dev->ebb)->active = false; /* allocations from here on are ordinary */
-    ebb_driven(dev->ebb)->counts.fallbacks++;
+            ebb_driven(dev)->cursor, ebb_driven(dev)->trace->operation_count,
+            (unsigned long long)ebb_driven(dev)->step);
+    ebb_driven(dev)->active = false; /* allocations from here on are ordinary */
+    ebb_driven(dev)->counts.fallbacks++;
     ebb_wait_for_device(dev->ebb);
-    list_orphans(dev->ebb, &left);
-    ebb_guard_tear_down(dev->ebb);
+    list_orphans(dev, &left);
+    ebb_guard_tear_down(dev);
     ebb_share_dissolve(dev);
     hand_over(dev, &left);
     free(left.buffer);
     free(left.given_up);
-    ebb_unplanned_tear_down(dev->ebb);
-    ebb_drive_forget(dev->ebb);
+    ebb_unplanned_tear_down(dev);
+    ebb_drive_forget(dev);
 }

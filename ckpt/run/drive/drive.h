@@ -42,8 +42,8 @@ typedef struct ebb_drive_counts {
     size_t peak_bytes;  /* most chunks that existed at once while driving */
 } ebb_drive_counts_t;
 /* Of all plans; of those that have had this index. */
-ebb_drive_counts_t ebb_drive_counts(ebb_t *ebb);
-ebb_drive_counts_t ebb_drive_counts_of(ebb_t *ebb, unsigned plan_index);
+ebb_drive_counts_t ebb_drive_counts(ebb_device_t *dev);
+ebb_drive_counts_t ebb_drive_counts_of(ebb_device_t *dev, unsigned plan_index);
 
 /* How the present drive has gone, as far as it has been timed. */
 typedef struct ebb_drive_pace {
@@ -51,7 +51,7 @@ typedef struct ebb_drive_pace {
     uint64_t stall_ns;                    /* in them the program's stream waited for copies */
     double copied_bytes[2], copied_ns[2]; /* out, in */
 } ebb_drive_pace_t;
-ebb_drive_pace_t ebb_drive_pace(ebb_t *ebb);
+ebb_drive_pace_t ebb_drive_pace(ebb_device_t *dev);
 
 enum { EBB_DRIVES = 8 };
 
@@ -77,14 +77,14 @@ ebb_boundary_t *ebb_drive_boundary(ebb_device_t *dev, const ebb_recording_t *lea
  * means are gone; CUDA_ERROR_OUT_OF_MEMORY: device or host have too little; else the driver's refusal. */
 ebb_status_t ebb_drive_install(ebb_device_t *dev, unsigned plan_index, ebb_recording_t *learned,
                                const ebb_plan_t *plan, ebb_buffer_t *const *present);
-bool ebb_drive_active(ebb_t *ebb);
-bool ebb_drive_installed(ebb_t *ebb, unsigned plan_index);
+bool ebb_drive_active(ebb_device_t *dev);
+bool ebb_drive_installed(ebb_device_t *dev, unsigned plan_index);
 /* The plan that is driven, or was last. */
-unsigned ebb_drive_index(ebb_t *ebb);
+unsigned ebb_drive_index(ebb_device_t *dev);
 /* A plan is driven, and nothing of it is in use but what outlives the step. */
-bool ebb_drive_at_boundary(ebb_t *ebb);
+bool ebb_drive_at_boundary(ebb_device_t *dev);
 /* At the end of a step: from here on the plan of another index is driven. False: it is not installed, or something is in use. */
-bool ebb_drive_change(ebb_t *ebb, unsigned plan_index);
+bool ebb_drive_change(ebb_device_t *dev, unsigned plan_index);
 
 /* It is the planned operation, in the middle of a step. */
 bool ebb_drive_expects(ebb_device_t *dev, const ebb_operation_t *operation);
@@ -102,12 +102,12 @@ bool ebb_drive_before(ebb_device_t *dev, ebb_operation_t *operation);
 void ebb_drive_after(ebb_device_t *dev, const ebb_operation_t *operation, bool issued);
 
 /* The program has ordered streams. */
-void ebb_drive_ordered(ebb_t *ebb, const ebb_order_t *order);
+void ebb_drive_ordered(ebb_device_t *dev, const ebb_order_t *order);
 
 /* From here on the step is followed (ebb_tracker_resume), with what was learned: borrowed from then on. */
 void ebb_drive_leave(ebb_device_t *dev, const char *why);
 
 /* The program has waited: what is known by now of recomputed buffers is compared. */
-void ebb_drive_waited(ebb_t *ebb);
+void ebb_drive_waited(ebb_device_t *dev);
 
 #endif

@@ -14,11 +14,11 @@
 enum { LONGEST_PREFIX = 64 };
 
 /* So far nothing has been allocated, and the plan has done nothing: as the last step has left it. */
-static bool is_untouched(ebb_t *ebb)
+static bool is_untouched(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     return !drive->learned->refuted && !drive->living && !drive->late && !drive->next_action &&
-           !drive->strays && !drive->stray_count && drive->next_birth == ebb_first_birth(ebb, 0) &&
+           !drive->strays && !drive->stray_count && drive->next_birth == ebb_first_birth(dev, 0) &&
            drive->cursor <= LONGEST_PREFIX;
 }
 
@@ -43,10 +43,11 @@ static bool is_same(const drive_t *a, const drive_t *b, uint32_t index)
 }
 
 /* Whether a step of another plan can go on with this (an allocation or an operation), behind what has happened so far in this one. */
-static bool could_go_on(ebb_t *ebb, const drive_t *d, const ebb_request_t *q, const ebb_operation_t *op)
+static bool could_go_on(ebb_device_t *dev, const drive_t *d, const ebb_request_t *q,
+                        const ebb_operation_t *op)
 {
-    drive_t *drive = ebb_driven(ebb);
-    const uint32_t at = ebb_is_between_steps(ebb) ? 0 : drive->cursor;
+    drive_t *drive = ebb_driven(dev);
+    const uint32_t at = ebb_is_between_steps(dev) ? 0 : drive->cursor;
     const ebb_trace_t *t = d->trace;
     bool suits = false;
     /* In the middle of a step of several streams, these already wait for what the plan that would be left says. */
@@ -59,7 +60,7 @@ static bool could_go_on(ebb_t *ebb, const drive_t *d, const ebb_request_t *q, co
         suits |= q && t->buffer[i].born == at && ebb_place_has_room(&t->buffer[i], q->bytes);
     }
     for (uint32_t i = 0; i < at; i++)
-        if (!is_same(ebb_driven(ebb), d, i))
+        if (!is_same(ebb_driven(dev), d, i))
             return false;
     return op ? !ebb_record_difference(d->learned, at, op) : suits;
 }
@@ -67,32 +68,32 @@ static bool could_go_on(ebb_t *ebb, const drive_t *d, const ebb_request_t *q, co
 /* The driven plan's step goes on as one of the plan under this index. */
 static bool go_on_with(ebb_device_t *dev, unsigned plan_index)
 {
-    drive_t *last = ebb_driven(dev->ebb), *next = ebb_share_drive(dev->ebb, plan_index);
-    const uint32_t before = ebb_driven(dev->ebb)->cursor, at = ebb_is_between_steps(dev->ebb) ? 0 : before;
-    ebb_driven(dev->ebb)->cursor = ebb_driven(dev->ebb)->trace->operation_count;
-    if (!ebb_drive_change(dev->ebb, plan_index)) {
+    drive_t *last = ebb_driven(dev), *next = ebb_share_drive(dev, plan_index);
+    const uint32_t before = ebb_driven(dev)->cursor, at = ebb_is_between_steps(dev) ? 0 : before;
+    ebb_driven(dev)->cursor = ebb_driven(dev)->trace->operation_count;
+    if (!ebb_drive_change(dev, plan_index)) {
         last->cursor = before;
         return false;
     }
     if (!ebb_drive_begin_step(dev))
         return false;
-    ebb_driven(dev->ebb)->cursor = at;
+    ebb_driven(dev)->cursor = at;
     for (uint32_t i = 0; i < at; i++) {
         const ebb_issued_t kept = last->issued[i];
         last->issued[i] = next->issued[i];
         next->issued[i] = kept;
     }
     if (at)
-        ebb_step_clock_begin(&ebb_driven(dev->ebb)->clock, ebb_driven(dev->ebb)->step,
-                             ebb_stream_handle(ebb_driven(dev->ebb)->stream));
+        ebb_step_clock_begin(&ebb_driven(dev)->clock, ebb_driven(dev)->step,
+                             ebb_stream_handle(ebb_driven(dev)->stream));
     return true;
 }
 
 bool ebb_drive_change_over(ebb_device_t *dev, const ebb_request_t *q, const ebb_operation_t *op)
 {
-    for (unsigned i = 0; i < EBB_DRIVES && is_untouched(dev->ebb); i++)
-        if (ebb_drive_installed(dev->ebb, i) && i != ebb_drive_index(dev->ebb) &&
-            could_go_on(dev->ebb, ebb_share_drive(dev->ebb, i), q, op))
+    for (unsigned i = 0; i < EBB_DRIVES && is_untouched(dev); i++)
+        if (ebb_drive_installed(dev, i) && i != ebb_drive_index(dev) &&
+            could_go_on(dev, ebb_share_drive(dev, i), q, op))
             return go_on_with(dev, i);
     return false;
 }
@@ -121,62 +122,61 @@ static uint32_t behind_looks(drive_t *drive)
 /* The program is at a later operation, and has left out what comes before. False: the plan has been left. */
 static bool leave_out(ebb_device_t *dev, uint32_t up_to)
 {
-    while (ebb_driven(dev->ebb)->active && ebb_driven(dev->ebb)->cursor < up_to) {
-        const char *why =
-            ebb_driven(dev->ebb)->next_birth < ebb_driven(dev->ebb)->trace->buffer_count &&
-                    ebb_driven(dev->ebb)->trace->buffer[ebb_driven(dev->ebb)->next_birth].born <=
-                        ebb_driven(dev->ebb)->cursor
-                ? "a buffer was not allocated"
-                : ebb_drive_arrange(dev, NULL);
+    while (ebb_driven(dev)->active && ebb_driven(dev)->cursor < up_to) {
+        const char *why = ebb_driven(dev)->next_birth < ebb_driven(dev)->trace->buffer_count &&
+                                  ebb_driven(dev)->trace->buffer[ebb_driven(dev)->next_birth].born <=
+                                      ebb_driven(dev)->cursor
+                              ? "a buffer was not allocated"
+                              : ebb_drive_arrange(dev, NULL);
         if (why)
             ebb_drive_leave(dev, why);
-        else if (++ebb_driven(dev->ebb)->cursor == ebb_driven(dev->ebb)->trace->operation_count)
+        else if (++ebb_driven(dev)->cursor == ebb_driven(dev)->trace->operation_count)
             ebb_drive_end_step(dev);
     }
-    return ebb_driven(dev->ebb)->active;
+    return ebb_driven(dev)->active;
 }
 
 bool ebb_drive_skip(ebb_device_t *dev, const ebb_request_t *q, const ebb_operation_t *op)
 {
-    const uint32_t at = behind_looks(ebb_driven(dev->ebb));
-    if (at == ebb_driven(dev->ebb)->cursor || at == ebb_driven(dev->ebb)->trace->operation_count)
+    const uint32_t at = behind_looks(ebb_driven(dev));
+    if (at == ebb_driven(dev)->cursor || at == ebb_driven(dev)->trace->operation_count)
         return true;
-    for (uint32_t i = ebb_driven(dev->ebb)->next_birth; q && i < ebb_driven(dev->ebb)->trace->buffer_count &&
-                                                        ebb_driven(dev->ebb)->trace->buffer[i].born <= at;
-         i = ebb_first_birth(dev->ebb, i + 1))
-        if (ebb_driven(dev->ebb)->trace->buffer[i].born > ebb_driven(dev->ebb)->cursor &&
-            ebb_place_has_room(&ebb_driven(dev->ebb)->trace->buffer[i], q->bytes))
-            return leave_out(dev, ebb_driven(dev->ebb)->trace->buffer[i].born);
-    return q || ebb_record_difference(ebb_driven(dev->ebb)->learned, at, op) ? true : leave_out(dev, at);
+    for (uint32_t i = ebb_driven(dev)->next_birth;
+         q && i < ebb_driven(dev)->trace->buffer_count && ebb_driven(dev)->trace->buffer[i].born <= at;
+         i = ebb_first_birth(dev, i + 1))
+        if (ebb_driven(dev)->trace->buffer[i].born > ebb_driven(dev)->cursor &&
+            ebb_place_has_room(&ebb_driven(dev)->trace->buffer[i], q->bytes))
+            return leave_out(dev, ebb_driven(dev)->trace->buffer[i].born);
+    return q || ebb_record_difference(ebb_driven(dev)->learned, at, op) ? true : leave_out(dev, at);
 }
 
 bool ebb_drive_expects(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    drive_t *drive = ebb_driven(dev->ebb);
-    return drive->active && !ebb_is_between_steps(dev->ebb) && !ebb_drive_differs(dev, op);
+    drive_t *drive = ebb_driven(dev);
+    return drive->active && !ebb_is_between_steps(dev) && !ebb_drive_differs(dev, op);
 }
 
 void ebb_drive_catch_up(ebb_device_t *dev)
 {
-    if (ebb_driven(dev->ebb)->active && !ebb_is_between_steps(dev->ebb) && ebb_driven(dev->ebb)->cursor &&
-        behind_looks(ebb_driven(dev->ebb)) == ebb_driven(dev->ebb)->trace->operation_count)
-        leave_out(dev, ebb_driven(dev->ebb)->trace->operation_count);
+    if (ebb_driven(dev)->active && !ebb_is_between_steps(dev) && ebb_driven(dev)->cursor &&
+        behind_looks(ebb_driven(dev)) == ebb_driven(dev)->trace->operation_count)
+        leave_out(dev, ebb_driven(dev)->trace->operation_count);
 }
 
 /* ---- what was other than expected ---- */
 
 void ebb_drive_say_other_buffers(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    drive_t *drive = ebb_driven(dev->ebb);
+    drive_t *drive = ebb_driven(dev);
     const ebb_trace_operation_t *o = &drive->trace->operation[drive->cursor];
     char word[128];
     if (op->kind == EBB_KERNEL)
         ebb_log(EBB_DEBUG, "operation %u: %s", drive->cursor, ebb_know_name(dev, op->function));
     for (uint32_t i = 0; i < op->access_count; i++) {
         const ebb_access_t *x = &op->access[i];
-        if (ebb_drive_plans(dev->ebb, x))
+        if (ebb_drive_plans(dev, x))
             continue;
-        ebb_stale_describe(dev->ebb, x->param_offset, word, sizeof word);
+        ebb_stale_describe(dev, x->param_offset, word, sizeof word);
         ebb_log(EBB_DEBUG, "operation %u: not planned: buffer %d at %zu (%s)", drive->cursor,
                 x->buffer->number == EBB_INACTIVE ? -2 : (int)x->buffer->number - 1, x->offset_bytes, word);
     }
@@ -184,7 +184,7 @@ void ebb_drive_say_other_buffers(ebb_device_t *dev, const ebb_operation_t *op)
         const ebb_trace_access_t *a = &drive->trace->access[k];
         if (ebb_drive_makes(op, a) || ebb_stale_is(dev, a->param_offset))
             continue;
-        ebb_stale_describe(dev->ebb, a->param_offset, word, sizeof word);
+        ebb_stale_describe(dev, a->param_offset, word, sizeof word);
         ebb_log(EBB_DEBUG, "operation %u: left alone: buffer %u, mode %d (%s)", drive->cursor, a->buffer,
                 (int)a->mode, word);
     }

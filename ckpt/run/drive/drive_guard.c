@@ -17,9 +17,9 @@ static bool is_guarded(drive_t *drive)
     return ebb_options.guard && drive->open;
 }
 
-ebb_status_t ebb_guard_open(ebb_t *ebb, uint32_t place)
+ebb_status_t ebb_guard_open(ebb_device_t *dev, uint32_t place)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     site_t *s = &drive->site[place];
     const ebb_place_t *p = &drive->plan->place[place];
     if (!is_guarded(drive) || !s->range || !p->chunk_count || s->range->mapped)
@@ -31,21 +31,21 @@ ebb_status_t ebb_guard_open(ebb_t *ebb, uint32_t place)
     return 0;
 }
 
-ebb_status_t ebb_guard_open_operation(ebb_t *ebb, const ebb_action_t *replay, uint32_t operation)
+ebb_status_t ebb_guard_open_operation(ebb_device_t *dev, const ebb_action_t *replay, uint32_t operation)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     const ebb_trace_operation_t *o = &drive->trace->operation[operation];
     for (uint32_t i = o->first_access; is_guarded(drive) && i < o->first_access + o->access_count; i++)
-        EBB_TRY(ebb_guard_open(ebb, ebb_replay_place(ebb, replay, drive->trace->access[i].buffer)));
+        EBB_TRY(ebb_guard_open(dev, ebb_replay_place(dev, replay, drive->trace->access[i].buffer)));
     return 0;
 }
 
-ebb_status_t ebb_guard_open_buffers(ebb_t *ebb, const ebb_operation_t *op)
+ebb_status_t ebb_guard_open_buffers(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = 0; is_guarded(drive) && i < op->access_count; i++)
         if (op->access[i].buffer->number)
-            EBB_TRY(ebb_guard_open(ebb, drive->at[op->access[i].buffer->number - 1]));
+            EBB_TRY(ebb_guard_open(dev, drive->at[op->access[i].buffer->number - 1]));
     return 0;
 }
 
@@ -67,7 +67,7 @@ static void tell(drive_t *drive, CUresult error)
 
 void ebb_guard_close(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(dev->ebb);
+    drive_t *drive = ebb_driven(dev);
     if (!is_guarded(drive))
         return;
     const ebb_status_t error = ebb_wait_for_device(dev->ebb);
@@ -80,9 +80,9 @@ void ebb_guard_close(ebb_device_t *dev)
         ebb_range_unmap_from(drive->site[drive->open[drive->open_count - 1]].range);
 }
 
-ebb_status_t ebb_guard_set_up(ebb_t *ebb)
+ebb_status_t ebb_guard_set_up(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     if (!ebb_options.guard)
         return 0;
     drive->open = calloc((size_t)drive->plan->place_count + 1, sizeof *drive->open);
@@ -93,12 +93,12 @@ ebb_status_t ebb_guard_set_up(ebb_t *ebb)
 }
 
 /* What stays where it is must be there, unless the context is dead: then nothing can be mapped, and the program has the error. */
-void ebb_guard_tear_down(ebb_t *ebb)
+void ebb_guard_tear_down(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(ebb);
-    const bool alive = is_guarded(drive) && !ebb_wait_for_device(ebb);
+    drive_t *drive = ebb_driven(dev);
+    const bool alive = is_guarded(drive) && !ebb_wait_for_device(dev->ebb);
     for (uint32_t i = 0; alive && i < drive->plan->place_count; i++)
-        if (drive->site[i].buffer && drive->site[i].device && ebb_guard_open(ebb, i))
+        if (drive->site[i].buffer && drive->site[i].device && ebb_guard_open(dev, i))
             ebb_log(EBB_WARN, "%s", ebb_last_failure());
     free(drive->open);
     drive->open = NULL;

@@ -82,7 +82,7 @@ size_t ebb_drive_host_room(ebb_device_t *dev, const ebb_recording_t *learned, eb
 /* What other plans have persistent stays with them for now. */
 static ebb_status_t find_persistent(ebb_device_t *dev, ebb_buffer_t *const *present)
 {
-    drive_t *drive = ebb_driven(dev->ebb);
+    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
         site_t *s = &drive->site[i];
         if (!persists(&drive->trace->buffer[i]))
@@ -98,7 +98,7 @@ static ebb_status_t find_persistent(ebb_device_t *dev, ebb_buffer_t *const *pres
             s->range = b->range;
             s->host_bytes = b->bytes;
         }
-        if (ebb_stays_itself(drive->trace, i) && !ebb_share_add(dev->ebb, i))
+        if (ebb_stays_itself(drive->trace, i) && !ebb_share_add(dev, i))
             return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
     }
     return 0;
@@ -113,7 +113,7 @@ static bool starts(drive_t *drive, const site_t *s, uint32_t place, bool on_devi
  * memory. */
 static ebb_status_t bring_to_start(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(dev->ebb);
+    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++)
         if (starts(drive, &drive->site[i], i, false))
             EBB_TRY(ebb_residence_send(drive->site[i].buffer));
@@ -129,15 +129,15 @@ static ebb_status_t bring_to_start(ebb_device_t *dev)
 }
 
 /* Now nothing can fail any more: they are the plan's. */
-static void take_over(ebb_t *ebb)
+static void take_over(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
         site_t *s = &drive->site[i];
         if (!persists(&drive->trace->buffer[i]))
             continue;
         if (!s->found) {
-            ebb_share_take(ebb, i);
+            ebb_share_take(dev, i);
         } else if (s->range) {
             void *host;
             s->device = ebb_residence_give(s->buffer, &host);
@@ -154,35 +154,35 @@ static void take_over(ebb_t *ebb)
 }
 
 /* Wherever it is, in all steps of a period; after it all are in their own places again. */
-static void note_evicted(ebb_t *ebb)
+static void note_evicted(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     for (uint32_t step = 0; step < drive->period; step++) {
         for (uint32_t i = 0; i < drive->plan->action_count; i++)
             if (drive->plan->action[i].kind == EBB_EVICT)
-                drive->site[ebb_place_now(ebb, drive->plan->action[i].place)].evicted = true;
+                drive->site[ebb_place_now(dev, drive->plan->action[i].place)].evicted = true;
         if (drive->period > 1)
             ebb_rotation_turn(drive->trace, drive->at);
     }
 }
 
 /* What the plan copies out of this place has no host memory yet. */
-static bool lacks_host(ebb_t *ebb, uint32_t place)
+static bool lacks_host(ebb_device_t *dev, uint32_t place)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     const site_t *s = &drive->site[place];
-    const ebb_persistent_t *k = ebb_share_persistent(ebb, place);
+    const ebb_persistent_t *k = ebb_share_persistent(dev, place);
     return !s->host && !(k && k->site.host) && !(s->found && ebb_residence_pinned_bytes(s->buffer));
 }
 
-static ebb_status_t want_hosts(ebb_t *ebb)
+static ebb_status_t want_hosts(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     size_t count = 0, *bytes = malloc(((size_t)drive->plan->place_count + 1) * sizeof *bytes);
     for (uint32_t i = 0; bytes && i < drive->plan->place_count; i++)
         if ((drive->site[i].evicted ||
              (i < drive->trace->buffer_count && starts(drive, &drive->site[i], i, false))) &&
-            lacks_host(ebb, i))
+            lacks_host(dev, i))
             bytes[count++] = drive->plan->place[i].bytes;
     const bool have = !bytes || ebb_pinned_want(drive->device, bytes, count, false);
     free(bytes);
@@ -190,15 +190,15 @@ static ebb_status_t want_hosts(ebb_t *ebb)
 }
 
 /* A host block for what the plan copies out of each place, unless its content brings one. */
-static ebb_status_t find_hosts(ebb_t *ebb)
+static ebb_status_t find_hosts(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = 0; i < drive->plan->place_count; i++) {
         site_t *s = &drive->site[i];
         if (!s->evicted)
             continue;
         s->host_bytes = drive->plan->place[i].bytes;
-        if (lacks_host(ebb, i) && !(s->host = ebb_pinned_alloc(drive->device, s->host_bytes)))
+        if (lacks_host(dev, i) && !(s->host = ebb_pinned_alloc(drive->device, s->host_bytes)))
             return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory for a plan", s->host_bytes);
     }
     return 0;
@@ -226,9 +226,9 @@ static const uint32_t *chunks_of(drive_t *drive, uint32_t place)
 /* Under a persistent buffer it is there as a rule. */
 static ebb_status_t map_place(ebb_device_t *dev, uint32_t place)
 {
-    drive_t *drive = ebb_driven(dev->ebb);
+    drive_t *drive = ebb_driven(dev);
     const ebb_place_t *p = &drive->plan->place[place];
-    const ebb_persistent_t *k = ebb_share_persistent(dev->ebb, place);
+    const ebb_persistent_t *k = ebb_share_persistent(dev, place);
     site_t *s = &drive->site[place];
     ebb_range_t *range = k && k->site.range ? k->site.range : s->range;
     if (!p->chunk_count || (range && range->mapped))
@@ -381,19 +381,19 @@ static ebb_status_t no_host_memory(void)
 /* All that may fail. Contents stay residence's, which may have moved some, and plans that are installed stay as they are. */
 static ebb_status_t prepare(ebb_device_t *dev, ebb_buffer_t *const *present)
 {
-    drive_t *drive = ebb_driven(dev->ebb);
+    drive_t *drive = ebb_driven(dev);
     EBB_TRY(ebb_wait_for_device(dev->ebb));
     if (!allocate(drive))
         return no_host_memory();
     if (!find_rings(drive))
         return ebb_fail(CUDA_ERROR_INVALID_VALUE, "buffers that follow one another", 0);
-    EBB_TRY(ebb_residence_reserve(dev->ebb, drive->trace->buffer_count));
-    EBB_TRY(ebb_streams_set_up(dev->ebb));
+    EBB_TRY(ebb_residence_reserve(dev, drive->trace->buffer_count));
+    EBB_TRY(ebb_streams_set_up(dev));
     EBB_TRY(find_persistent(dev, present));
-    note_evicted(dev->ebb);
-    EBB_TRY(want_hosts(dev->ebb));
+    note_evicted(dev);
+    EBB_TRY(want_hosts(dev));
     EBB_TRY(bring_to_start(dev));
-    EBB_TRY(find_hosts(dev->ebb));
+    EBB_TRY(find_hosts(dev));
     EBB_TRY(ebb_share_bind_chunks(dev));
     for (uint32_t i = 0; i < drive->plan->place_count; i++)
         EBB_TRY(map_place(dev, i));
@@ -403,16 +403,16 @@ static ebb_status_t prepare(ebb_device_t *dev, ebb_buffer_t *const *present)
         return no_host_memory();
     EBB_TRY(make_events(drive));
     EBB_TRY(ebb_drive_verify_set_up(dev));
-    EBB_TRY(ebb_unplanned_set_up(dev->ebb));
-    EBB_TRY(ebb_guard_set_up(dev->ebb));
-    return ebb_share_note_chunks(dev->ebb) ? 0 : no_host_memory();
+    EBB_TRY(ebb_unplanned_set_up(dev));
+    EBB_TRY(ebb_guard_set_up(dev));
+    return ebb_share_note_chunks(dev) ? 0 : no_host_memory();
 }
 
 ebb_status_t ebb_drive_install(ebb_device_t *dev, unsigned plan_index, ebb_recording_t *learned,
                                const ebb_plan_t *plan, ebb_buffer_t *const *present)
 {
-    const ebb_share_mark_t before = ebb_share_begin(dev->ebb, plan_index);
-    drive_t *drive = ebb_driven(dev->ebb);
+    const ebb_share_mark_t before = ebb_share_begin(dev, plan_index);
+    drive_t *drive = ebb_driven(dev);
     *drive = (drive_t){.counts = drive->counts, .clock = drive->clock};
     drive->device = dev;
     drive->learned = learned;
@@ -428,13 +428,13 @@ ebb_status_t ebb_drive_install(ebb_device_t *dev, unsigned plan_index, ebb_recor
     if (status) {
         ebb_log(ebb_pinned_is_wanted() ? EBB_DEBUG : EBB_WARN, "the plan could not be installed%s: %s",
                 ebb_pinned_is_wanted() ? " yet" : "", ebb_last_failure());
-        ebb_drive_take_apart(dev->ebb);
-        ebb_unplanned_tear_down(dev->ebb);
-        ebb_drive_forget(dev->ebb);
+        ebb_drive_take_apart(dev);
+        ebb_unplanned_tear_down(dev);
+        ebb_drive_forget(dev);
         ebb_share_undo(dev, &before);
         return status;
     }
-    take_over(dev->ebb);
+    take_over(dev);
     ebb_chunks_release(dev);
     drive->active = true;
     drive->cursor = drive->trace->operation_count; /* a step is about to begin */
@@ -445,16 +445,16 @@ ebb_status_t ebb_drive_install(ebb_device_t *dev, unsigned plan_index, ebb_recor
 /* ---- and back ---- */
 
 /* What stays where it is keeps its chunks. */
-static void keep_chunks(ebb_t *ebb, uint32_t place)
+static void keep_chunks(ebb_device_t *dev, uint32_t place)
 {
-    drive_t *drive = ebb_driven(ebb);
-    const ebb_persistent_t *k = ebb_share_persistent(ebb, place);
+    drive_t *drive = ebb_driven(dev);
+    const ebb_persistent_t *k = ebb_share_persistent(dev, place);
     for (uint32_t i = 0; k && i < k->chunk_count; i++)
-        ebb_share_keep_chunk(ebb, k->chunk[i]);
+        ebb_share_keep_chunk(dev, k->chunk[i]);
     /* Not noted yet, where the plan could not be installed. */
     for (uint32_t i = 0; !(k && k->chunk) && drive->pool && i < drive->plan->place[place].chunk_count; i++)
         if (drive->pool[chunks_of(drive, place)[i]] != EBB_NONE)
-            ebb_share_keep_chunk(ebb, drive->pool[chunks_of(drive, place)[i]]);
+            ebb_share_keep_chunk(dev, drive->pool[chunks_of(drive, place)[i]]);
 }
 
 /* Its buffer's content is on the device, on the chunks of its own range. */
@@ -502,16 +502,16 @@ void ebb_site_release(ebb_device_t *dev, site_t *s)
     free(s->overlapping);
 }
 
-void ebb_drive_take_apart(ebb_t *ebb)
+void ebb_drive_take_apart(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(ebb);
-    ebb_guard_tear_down(ebb);
-    ebb_drive_verify_tear_down(ebb);
-    ebb_streams_tear_down(ebb);
+    drive_t *drive = ebb_driven(dev);
+    ebb_guard_tear_down(dev);
+    ebb_drive_verify_tear_down(dev);
+    ebb_streams_tear_down(dev);
     ebb_step_clock_stop(&drive->clock);
     for (uint32_t i = 0; drive->site && i < drive->plan->place_count; i++) {
         if (stays(&drive->site[i]))
-            keep_chunks(ebb, i);
+            keep_chunks(dev, i);
         ebb_site_release(drive->device, &drive->site[i]);
     }
     for (uint32_t i = 0; drive->before && drive->begun && drive->done && i < drive->plan->action_count; i++) {

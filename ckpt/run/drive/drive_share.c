@@ -36,37 +36,37 @@ const size_t ebb_part_drives = sizeof(struct ebb_drives);
 
 /* ---- the plans ---- */
 
-unsigned ebb_drive_index(ebb_t *ebb)
+unsigned ebb_drive_index(ebb_device_t *dev)
 {
-    return ebb->run->drives->driven;
+    return dev->run->drives->driven;
 }
 
-bool ebb_drive_installed(ebb_t *ebb, unsigned plan_index)
+bool ebb_drive_installed(ebb_device_t *dev, unsigned plan_index)
 {
-    return ebb->run->drives->of[plan_index].installed;
+    return dev->run->drives->of[plan_index].installed;
 }
 
-void ebb_share_select(ebb_t *ebb, unsigned plan_index)
+void ebb_share_select(ebb_device_t *dev, unsigned plan_index)
 {
-    ebb->run->drives->driven = plan_index;
+    dev->run->drives->driven = plan_index;
 }
 
-drive_t *ebb_share_drive(ebb_t *ebb, unsigned plan_index)
+drive_t *ebb_share_drive(ebb_device_t *dev, unsigned plan_index)
 {
-    return &ebb->run->drives->of[plan_index];
+    return &dev->run->drives->of[plan_index];
 }
 
-static bool any_installed(ebb_t *ebb)
+static bool any_installed(ebb_device_t *dev)
 {
     for (unsigned i = 0; i < EBB_DRIVES; i++)
-        if (ebb->run->drives->of[i].installed)
+        if (dev->run->drives->of[i].installed)
             return true;
     return false;
 }
 
-ebb_drive_counts_t ebb_drive_counts_of(ebb_t *ebb, unsigned plan_index)
+ebb_drive_counts_t ebb_drive_counts_of(ebb_device_t *dev, unsigned plan_index)
 {
-    const drive_t *d = &ebb->run->drives->of[plan_index];
+    const drive_t *d = &dev->run->drives->of[plan_index];
     ebb_drive_counts_t counts = d->counts;
     counts.ns = d->clock.ns;
     counts.timed = d->clock.count;
@@ -74,11 +74,11 @@ ebb_drive_counts_t ebb_drive_counts_of(ebb_t *ebb, unsigned plan_index)
     return counts;
 }
 
-ebb_drive_counts_t ebb_drive_counts(ebb_t *ebb)
+ebb_drive_counts_t ebb_drive_counts(ebb_device_t *dev)
 {
     ebb_drive_counts_t sum = {0};
     for (unsigned i = 0; i < EBB_DRIVES; i++) {
-        const ebb_drive_counts_t c = ebb_drive_counts_of(ebb, i);
+        const ebb_drive_counts_t c = ebb_drive_counts_of(dev, i);
         sum.steps += c.steps;
         sum.replays += c.replays;
         sum.fallbacks += c.fallbacks;
@@ -95,9 +95,9 @@ ebb_drive_counts_t ebb_drive_counts(ebb_t *ebb)
 
 /* ---- chunks ---- */
 
-uint32_t ebb_share_add_chunk(ebb_t *ebb, ebb_chunk_t chunk)
+uint32_t ebb_share_add_chunk(ebb_device_t *dev, ebb_chunk_t chunk)
 {
-    struct ebb_drive_share *share = ebb->run->drive_share;
+    struct ebb_drive_share *share = dev->run->drive_share;
     if (share->chunk_count == share->chunk_room) {
         const uint32_t room = 2 * share->chunk_room + 64;
         ebb_chunk_t *chunks = realloc(share->chunk, room * sizeof *chunks);
@@ -113,9 +113,9 @@ uint32_t ebb_share_add_chunk(ebb_t *ebb, ebb_chunk_t chunk)
     return share->chunk_count++;
 }
 
-void ebb_share_keep_chunk(ebb_t *ebb, uint32_t index)
+void ebb_share_keep_chunk(ebb_device_t *dev, uint32_t index)
 {
-    struct ebb_drive_share *share = ebb->run->drive_share;
+    struct ebb_drive_share *share = dev->run->drive_share;
     share->bound[index] = false;
 }
 
@@ -123,18 +123,18 @@ void ebb_share_keep_chunk(ebb_t *ebb, uint32_t index)
 
 static uint32_t find(const ebb_buffer_t *b)
 {
-    ebb_t *ebb = b->range->device->ebb;
-    struct ebb_drive_share *share = ebb->run->drive_share;
+    ebb_device_t *dev = b->range->device;
+    struct ebb_drive_share *share = dev->run->drive_share;
     uint32_t i = 0;
     while (i < share->persistent_count && share->persistent[i].buffer != b)
         i++;
     return i < share->persistent_count ? i : EBB_NONE;
 }
 
-ebb_persistent_t *ebb_share_persistent(ebb_t *ebb, uint32_t place)
+ebb_persistent_t *ebb_share_persistent(ebb_device_t *dev, uint32_t place)
 {
-    struct ebb_drive_share *share = ebb->run->drive_share;
-    drive_t *drive = ebb_driven(ebb);
+    struct ebb_drive_share *share = dev->run->drive_share;
+    drive_t *drive = ebb_driven(dev);
     const uint32_t index =
         drive->persistent && place < drive->trace->buffer_count ? drive->persistent[place] : EBB_NONE;
     return index == EBB_NONE ? NULL : &share->persistent[index];
@@ -155,26 +155,26 @@ static void move_site(site_t *to, site_t *from)
 
 bool ebb_share_find(uint32_t place, const ebb_buffer_t *b)
 {
-    ebb_t *ebb = b->range->device->ebb;
-    drive_t *drive = ebb_driven(ebb);
+    ebb_device_t *dev = b->range->device;
+    drive_t *drive = ebb_driven(dev);
     drive->persistent[place] = find(b);
     return drive->persistent[place] != EBB_NONE;
 }
 
-void ebb_share_take(ebb_t *ebb, uint32_t place)
+void ebb_share_take(ebb_device_t *dev, uint32_t place)
 {
-    drive_t *drive = ebb_driven(ebb);
-    ebb_persistent_t *k = ebb_share_persistent(ebb, place);
+    drive_t *drive = ebb_driven(dev);
+    ebb_persistent_t *k = ebb_share_persistent(dev, place);
     void *host = drive->site[place].host; /* the first plan that copies it out */
     move_site(&drive->site[place], &k->site);
     if (host)
         drive->site[place].host = host;
 }
 
-bool ebb_share_add(ebb_t *ebb, uint32_t place)
+bool ebb_share_add(ebb_device_t *dev, uint32_t place)
 {
-    struct ebb_drive_share *share = ebb->run->drive_share;
-    drive_t *drive = ebb_driven(ebb);
+    struct ebb_drive_share *share = dev->run->drive_share;
+    drive_t *drive = ebb_driven(dev);
     if (share->persistent_count == share->persistent_room) {
         const uint32_t room = 2 * share->persistent_room + 64;
         ebb_persistent_t *more = realloc(share->persistent, room * sizeof *more);
@@ -190,11 +190,11 @@ bool ebb_share_add(ebb_t *ebb, uint32_t place)
 }
 
 /* The driven plan's, to where they are kept while it is not driven. */
-static void deactivate(ebb_t *ebb)
+static void deactivate(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
-        ebb_persistent_t *k = ebb_share_persistent(ebb, i);
+        ebb_persistent_t *k = ebb_share_persistent(dev, i);
         if (!k || !drive->site[i].buffer)
             continue;
         drive->site[i].buffer->number = EBB_INACTIVE;
@@ -206,12 +206,12 @@ static void deactivate(ebb_t *ebb)
 }
 
 /* And back. Other places hold nothing when a step begins. */
-static void activate(ebb_t *ebb)
+static void activate(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = 0; i < drive->plan->place_count; i++) {
         site_t *s = &drive->site[i];
-        ebb_persistent_t *k = ebb_share_persistent(ebb, i);
+        ebb_persistent_t *k = ebb_share_persistent(dev, i);
         s->written = s->device = s->on_host = s->given_up = false;
         if (!k)
             continue;
@@ -225,7 +225,7 @@ static void activate(ebb_t *ebb)
 /* All that has come since. */
 static void give_back(ebb_device_t *dev, uint32_t chunk_count, unsigned small_count)
 {
-    struct ebb_drive_share *share = dev->ebb->run->drive_share;
+    struct ebb_drive_share *share = dev->run->drive_share;
     while (share->chunk_count > chunk_count)
         if (share->bound[--share->chunk_count])
             ebb_chunks_give(dev, 1, &share->chunk[share->chunk_count]);
@@ -233,37 +233,37 @@ static void give_back(ebb_device_t *dev, uint32_t chunk_count, unsigned small_co
         ebb_slab_close(share->small[--share->small_count]->slab);
 }
 
-ebb_share_mark_t ebb_share_begin(ebb_t *ebb, unsigned plan_index)
+ebb_share_mark_t ebb_share_begin(ebb_device_t *dev, unsigned plan_index)
 {
-    struct ebb_drive_share *share = ebb->run->drive_share;
-    const ebb_share_mark_t mark = {.plan_index = ebb_drive_index(ebb),
-                                   .active = ebb_driven(ebb)->active,
+    struct ebb_drive_share *share = dev->run->drive_share;
+    const ebb_share_mark_t mark = {.plan_index = ebb_drive_index(dev),
+                                   .active = ebb_driven(dev)->active,
                                    .chunk_count = share->chunk_count,
                                    .persistent_count = share->persistent_count,
                                    .small_count = share->small_count};
-    if (ebb_driven(ebb)->active)
-        deactivate(ebb);
-    ebb_share_select(ebb, plan_index);
+    if (ebb_driven(dev)->active)
+        deactivate(dev);
+    ebb_share_select(dev, plan_index);
     return mark;
 }
 
 void ebb_share_undo(ebb_device_t *dev, const ebb_share_mark_t *before)
 {
-    struct ebb_drive_share *share = dev->ebb->run->drive_share;
+    struct ebb_drive_share *share = dev->run->drive_share;
     give_back(dev, before->chunk_count, before->small_count);
     while (share->persistent_count > before->persistent_count)
         free(share->persistent[--share->persistent_count].chunk);
-    ebb_share_select(dev->ebb, before->plan_index);
+    ebb_share_select(dev, before->plan_index);
     if (before->active)
-        activate(dev->ebb);
+        activate(dev);
 }
 
 /* ---- laying a plan on the chunks that are there ---- */
 
 /* Chunks that the plan's places must leave alone: of what is on the device between steps and none of its buffers. */
-static void mark_others(ebb_t *ebb, bool *taken)
+static void mark_others(ebb_device_t *dev, bool *taken)
 {
-    struct ebb_drive_share *share = ebb->run->drive_share;
+    struct ebb_drive_share *share = dev->run->drive_share;
     for (uint32_t i = 0; i < share->persistent_count; i++) {
         const ebb_persistent_t *k = &share->persistent[i];
         for (uint32_t c = 0; k->site.buffer && k->start == EBB_ON_DEVICE && c < k->chunk_count; c++)
@@ -272,15 +272,15 @@ static void mark_others(ebb_t *ebb, bool *taken)
 }
 
 /* Chunks of buffers that are mapped already; false: no host memory. */
-static bool bind_mapped(ebb_t *ebb, uint32_t place)
+static bool bind_mapped(ebb_device_t *dev, uint32_t place)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     const ebb_place_t *p = &drive->plan->place[place];
-    const ebb_persistent_t *k = ebb_share_persistent(ebb, place);
+    const ebb_persistent_t *k = ebb_share_persistent(dev, place);
     const ebb_range_t *range = k && k->site.range ? k->site.range : drive->site[place].range;
     for (uint32_t c = 0; range && range->mapped && c < p->chunk_count; c++) {
         uint32_t *at = &drive->pool[drive->plan->chunk[p->first_chunk + c]];
-        *at = k && k->chunk ? k->chunk[c] : ebb_share_add_chunk(ebb, range->chunk[c]);
+        *at = k && k->chunk ? k->chunk[c] : ebb_share_add_chunk(dev, range->chunk[c]);
         if (*at == EBB_NONE)
             return false;
     }
@@ -290,8 +290,8 @@ static bool bind_mapped(ebb_t *ebb, uint32_t place)
 /* What has no chunk yet gets one that is free between steps, or another one. */
 static ebb_status_t bind_rest(ebb_device_t *dev, bool *taken)
 {
-    struct ebb_drive_share *share = dev->ebb->run->drive_share;
-    drive_t *drive = ebb_driven(dev->ebb);
+    struct ebb_drive_share *share = dev->run->drive_share;
+    drive_t *drive = ebb_driven(dev);
     const uint32_t known = share->chunk_count;
     for (uint32_t c = 0; c < drive->plan->chunk_count; c++)
         if (drive->pool[c] != EBB_NONE)
@@ -305,7 +305,7 @@ static ebb_status_t bind_rest(ebb_device_t *dev, bool *taken)
                 return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "device memory for a plan", EBB_CHUNK_BYTES);
             if (next == known)
                 EBB_TRY(ebb_chunks_take(dev, 1, &chunk));
-            drive->pool[c] = next < known ? next++ : ebb_share_add_chunk(dev->ebb, chunk);
+            drive->pool[c] = next < known ? next++ : ebb_share_add_chunk(dev, chunk);
             if (drive->pool[c] == EBB_NONE) {
                 ebb_chunks_give(dev, 1, &chunk);
                 return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
@@ -318,27 +318,27 @@ static ebb_status_t bind_rest(ebb_device_t *dev, bool *taken)
 
 ebb_status_t ebb_share_bind_chunks(ebb_device_t *dev)
 {
-    struct ebb_drive_share *share = dev->ebb->run->drive_share;
-    drive_t *drive = ebb_driven(dev->ebb);
+    struct ebb_drive_share *share = dev->run->drive_share;
+    drive_t *drive = ebb_driven(dev);
     bool good = true;
     for (uint32_t i = 0; i < drive->trace->buffer_count && good; i++)
-        good = bind_mapped(dev->ebb, i);
+        good = bind_mapped(dev, i);
     bool *taken = good ? calloc((size_t)share->chunk_count + 1, sizeof *taken) : NULL;
     if (!taken)
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
-    mark_others(dev->ebb, taken);
+    mark_others(dev, taken);
     const ebb_status_t status = bind_rest(dev, taken);
     free(taken);
     return status;
 }
 
 /* `list` [buffers]: room for each. */
-static void note_chunks(ebb_t *ebb, uint32_t **list)
+static void note_chunks(ebb_device_t *dev, uint32_t **list)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
         const ebb_place_t *p = &drive->plan->place[i];
-        ebb_persistent_t *k = ebb_share_persistent(ebb, i);
+        ebb_persistent_t *k = ebb_share_persistent(dev, i);
         if (!k || k->chunk || !p->chunk_count)
             continue;
         uint32_t *const chunk = list[i];
@@ -350,9 +350,9 @@ static void note_chunks(ebb_t *ebb, uint32_t **list)
     }
 }
 
-bool ebb_share_note_chunks(ebb_t *ebb)
+bool ebb_share_note_chunks(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     const uint32_t count = drive->trace->buffer_count;
     uint32_t **list = calloc((size_t)count + 1, sizeof *list);
     bool good = list;
@@ -360,7 +360,7 @@ bool ebb_share_note_chunks(ebb_t *ebb)
         good = !drive->plan->place[i].chunk_count ||
                (list[i] = malloc(drive->plan->place[i].chunk_count * sizeof *list[i]));
     if (good)
-        note_chunks(ebb, list);
+        note_chunks(dev, list);
     for (uint32_t i = 0; i < count && list; i++)
         free(list[i]);
     free(list);
@@ -369,8 +369,8 @@ bool ebb_share_note_chunks(ebb_t *ebb)
 
 ebb_status_t ebb_share_open_small(ebb_device_t *dev)
 {
-    struct ebb_drive_share *share = dev->ebb->run->drive_share;
-    drive_t *drive = ebb_driven(dev->ebb);
+    struct ebb_drive_share *share = dev->run->drive_share;
+    drive_t *drive = ebb_driven(dev);
     const size_t chunks = drive->plan->small_bytes / EBB_CHUNK_BYTES;
     unsigned i = 0;
     if (!chunks)
@@ -398,16 +398,16 @@ ebb_status_t ebb_share_open_small(ebb_device_t *dev)
 
 /* ---- what a further plan must agree with ---- */
 
-static bool may_share(ebb_t *ebb)
+static bool may_share(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     return drive->active && drive->period == 1 && !ebb_options.guard;
 }
 
 /* The persistent buffer that this one of a recording is, or NULL. */
 static const ebb_persistent_t *persistent_as(ebb_device_t *dev, const ebb_recording_t *r, uint32_t id)
 {
-    struct ebb_drive_share *share = dev->ebb->run->drive_share;
+    struct ebb_drive_share *share = dev->run->drive_share;
     const ebb_buffer_t *b = ebb_stays_itself(r->trace, id) ? ebb_recorded_buffer(dev, r, NULL, id) : NULL;
     const uint32_t index = b ? find(b) : EBB_NONE;
     return index == EBB_NONE ? NULL : &share->persistent[index];
@@ -423,10 +423,10 @@ static bool rotates(const ebb_trace_t *t)
 
 ebb_boundary_t *ebb_drive_boundary(ebb_device_t *dev, const ebb_recording_t *learned)
 {
-    struct ebb_drive_share *share = dev->ebb->run->drive_share;
+    struct ebb_drive_share *share = dev->run->drive_share;
     const ebb_trace_t *t = learned->trace;
     uint32_t total = 0;
-    if (!may_share(dev->ebb) || rotates(t))
+    if (!may_share(dev) || rotates(t))
         return NULL;
     for (uint32_t i = 0; i < share->persistent_count; i++)
         total += share->persistent[i].chunk_count;
@@ -455,7 +455,7 @@ ebb_boundary_t *ebb_drive_boundary(ebb_device_t *dev, const ebb_recording_t *lea
 
 size_t ebb_share_room(ebb_device_t *dev, const ebb_recording_t *learned)
 {
-    struct ebb_drive_share *share = dev->ebb->run->drive_share;
+    struct ebb_drive_share *share = dev->run->drive_share;
     bool *foreign = calloc((size_t)share->chunk_count + 1, sizeof *foreign);
     bool *known = calloc((size_t)share->persistent_count + 1, sizeof *known);
     size_t room = 0;
@@ -484,9 +484,9 @@ bool ebb_share_has(const ebb_buffer_t *b)
 
 size_t ebb_share_pinned_bytes(const ebb_buffer_t *b)
 {
-    ebb_t *ebb = b->range->device->ebb;
-    struct ebb_drive_share *share = ebb->run->drive_share;
-    drive_t *drive = ebb_driven(ebb);
+    ebb_device_t *dev = b->range->device;
+    struct ebb_drive_share *share = dev->run->drive_share;
+    drive_t *drive = ebb_driven(dev);
     const uint32_t index = find(b);
     if (index == EBB_NONE)
         return 0;
@@ -497,69 +497,69 @@ size_t ebb_share_pinned_bytes(const ebb_buffer_t *b)
 
 /* ---- changes ---- */
 
-bool ebb_drive_at_boundary(ebb_t *ebb)
+bool ebb_drive_at_boundary(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     return drive->active && drive->cursor == drive->trace->operation_count && !drive->living &&
            !drive->late && !drive->learned->refuted;
 }
 
 /* A plan orders no other one's copies or streams: all that these have been given comes first. */
-static ebb_status_t order_behind(ebb_t *ebb, const drive_t *next)
+static ebb_status_t order_behind(ebb_device_t *dev, const drive_t *next)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     for (uint32_t s = 0; s < drive->streams; s++)
-        EBB_TRY(ebb_mark_join(next->stream, ebb_mark_here(ebb_drive_stream(ebb, s))));
+        EBB_TRY(ebb_mark_join(next->stream, ebb_mark_here(ebb_drive_stream(dev, s))));
     for (ebb_direction_t d = EBB_OUT; d <= EBB_IN; d++)
         if (ebb_copy_stream(drive->device, d))
             EBB_TRY(ebb_mark_join(next->stream, ebb_mark_here(ebb_copy_stream(drive->device, d))));
     return 0;
 }
 
-bool ebb_drive_change(ebb_t *ebb, unsigned plan_index)
+bool ebb_drive_change(ebb_device_t *dev, unsigned plan_index)
 {
-    if (!ebb_drive_at_boundary(ebb) || !ebb->run->drives->of[plan_index].installed)
+    if (!ebb_drive_at_boundary(dev) || !dev->run->drives->of[plan_index].installed)
         return false;
-    if (order_behind(ebb, &ebb->run->drives->of[plan_index])) {
+    if (order_behind(dev, &dev->run->drives->of[plan_index])) {
         ebb_log(EBB_WARN, "%s", ebb_last_failure());
         return false;
     }
-    ebb_verify_poll(ebb, ebb_driven(ebb)->learned, false);
-    deactivate(ebb);
-    ebb_share_select(ebb, plan_index);
-    activate(ebb);
-    ebb_driven(ebb)->counts.changes++;
+    ebb_verify_poll(dev, ebb_driven(dev)->learned, false);
+    deactivate(dev);
+    ebb_share_select(dev, plan_index);
+    activate(dev);
+    ebb_driven(dev)->counts.changes++;
     return true;
 }
 
 /* ---- the end of all ---- */
 
-static void release(ebb_t *ebb, ebb_persistent_t *k)
+static void release(ebb_device_t *dev, ebb_persistent_t *k)
 {
     site_t *s = &k->site;
     if (!s->buffer)
         return; /* it was the driven plan's */
     for (uint32_t c = 0; s->device && c < k->chunk_count; c++)
-        ebb_share_keep_chunk(ebb, k->chunk[c]);
+        ebb_share_keep_chunk(dev, k->chunk[c]);
     ebb_site_release(s->buffer->range->device, s);
 }
 
 void ebb_share_dissolve(ebb_device_t *dev)
 {
-    struct ebb_drive_share *share = dev->ebb->run->drive_share;
-    const unsigned driven = dev->ebb->run->drives->driven;
+    struct ebb_drive_share *share = dev->run->drive_share;
+    const unsigned driven = dev->run->drives->driven;
     for (unsigned i = 0; i < EBB_DRIVES; i++) {
-        dev->ebb->run->drives->driven = i;
-        if (i == driven || !ebb_driven(dev->ebb)->installed)
+        dev->run->drives->driven = i;
+        if (i == driven || !ebb_driven(dev)->installed)
             continue;
-        ebb_drive_take_apart(dev->ebb);
-        ebb_unplanned_tear_down(dev->ebb);
-        ebb_drive_forget(dev->ebb);
+        ebb_drive_take_apart(dev);
+        ebb_unplanned_tear_down(dev);
+        ebb_drive_forget(dev);
     }
-    dev->ebb->run->drives->driven = driven;
-    ebb_drive_take_apart(dev->ebb);
+    dev->run->drives->driven = driven;
+    ebb_drive_take_apart(dev);
     for (uint32_t i = 0; i < share->persistent_count; i++)
-        release(dev->ebb, &share->persistent[i]);
+        release(dev, &share->persistent[i]);
     give_back(dev, 0, 0);
     for (uint32_t i = 0; i < share->persistent_count; i++)
         free(share->persistent[i].chunk);
@@ -567,5 +567,5 @@ void ebb_share_dissolve(ebb_device_t *dev)
     free(share->bound);
     free(share->persistent);
     memset(share, 0, sizeof *share);
-    EBB_DCHECK(!any_installed(dev->ebb));
+    EBB_DCHECK(!any_installed(dev));
 }

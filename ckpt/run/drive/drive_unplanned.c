@@ -39,9 +39,9 @@ static bool writes_source(drive_t *drive, const ebb_trace_operation_t *o)
     return false;
 }
 
-ebb_status_t ebb_unplanned_set_up(ebb_t *ebb)
+ebb_status_t ebb_unplanned_set_up(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     drive->source = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->source);
     drive->stray = calloc(MOST_WRITES, sizeof *drive->stray);
     bool more = drive->source && drive->stray;
@@ -65,18 +65,18 @@ ebb_status_t ebb_unplanned_set_up(ebb_t *ebb)
                                          : ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
 }
 
-void ebb_unplanned_tear_down(ebb_t *ebb)
+void ebb_unplanned_tear_down(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     free(drive->source);
     free(drive->stray);
     drive->source = NULL;
     drive->stray = NULL;
 }
 
-void ebb_unplanned_begin_step(ebb_t *ebb)
+void ebb_unplanned_begin_step(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     drive->strays = drive->stray_count = 0;
 }
 
@@ -101,60 +101,60 @@ static bool may_write_buffer(const ebb_operation_t *op, const ebb_buffer_t *b)
 
 /* Whether something is still to be made from sources as they are: by a replay that is to come, of what is given up later, or in place
  * of a content that is, when the plan is left. */
-static bool needs_sources(ebb_t *ebb)
+static bool needs_sources(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = drive->next_action; i < drive->plan->action_count; i++)
         if (drive->plan->action[i].kind == EBB_REPLAY || drive->plan->action[i].kind == EBB_DISCARD)
             return true;
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++)
-        if (ebb_site_of(ebb, i)->given_up && ebb_site_of(ebb, i)->buffer)
+        if (ebb_site_of(dev, i)->given_up && ebb_site_of(dev, i)->buffer)
             return true;
     return false;
 }
 
 static bool is_harmless_to(const ebb_operation_t *op, const ebb_buffer_t *b)
 {
-    ebb_t *ebb = b->range->device->ebb;
-    drive_t *drive = ebb_driven(ebb);
+    ebb_device_t *dev = b->range->device;
+    drive_t *drive = ebb_driven(dev);
     if (!b->number)
         return true;
     if (b->number == EBB_INACTIVE)
         return false;
-    const site_t *s = ebb_site_of(ebb, b->number - 1);
+    const site_t *s = ebb_site_of(dev, b->number - 1);
     if (s->range && !s->device)
         return false;
     return !may_write_buffer(op, b) ||
-           ((!drive->source[b->number - 1] || !needs_sources(ebb)) && !s->on_host && !s->late);
+           ((!drive->source[b->number - 1] || !needs_sources(dev)) && !s->on_host && !s->late);
 }
 
 /* Fetches that are under way to buffers that it touches: its stream waits for them, and for all others. */
-static ebb_status_t join_fetches(ebb_t *ebb, const ebb_operation_t *op)
+static ebb_status_t join_fetches(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = 0; i < op->access_count; i++) {
         const uint32_t number = op->access[i].buffer->number;
         for (uint32_t a = 0; number && a < drive->plan->action_count; a++)
             if (drive->plan->action[a].kind == EBB_FETCH && drive->recorded[a] &&
-                ebb_place_now(ebb, drive->plan->action[a].place) == drive->at[number - 1])
+                ebb_place_now(dev, drive->plan->action[a].place) == drive->at[number - 1])
                 EBB_DRIVER(cuStreamWaitEvent, 0, (ebb_stream_handle(op->stream), drive->done[a], 0));
     }
-    return ebb_streams_gather(ebb, ebb_drive_stream_number(ebb, op->stream), EBB_ALL_STREAMS);
+    return ebb_streams_gather(dev, ebb_drive_stream_number(dev, op->stream), EBB_ALL_STREAMS);
 }
 
 /* By what is none of the plan's and comes before this operation. */
 static void note_write(const ebb_buffer_t *b, uint32_t before)
 {
-    ebb_t *ebb = b->range->device->ebb;
-    drive_t *drive = ebb_driven(ebb);
+    ebb_device_t *dev = b->range->device;
+    drive_t *drive = ebb_driven(dev);
     drive->stray[drive->stray_count++] = (ebb_stray_t){before, b->number - 1};
-    if (ebb_site_of(ebb, b->number - 1)->range)
-        ebb_site_take(ebb, drive->at[b->number - 1]);
+    if (ebb_site_of(dev, b->number - 1)->range)
+        ebb_site_take(dev, drive->at[b->number - 1]);
 }
 
 static bool note_writes(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    drive_t *drive = ebb_driven(dev->ebb);
+    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = 0; i < op->access_count; i++) {
         const ebb_buffer_t *b = op->access[i].buffer;
         if (!b->number || !may_write(dev, op, &op->access[i]))
@@ -168,16 +168,15 @@ static bool note_writes(ebb_device_t *dev, const ebb_operation_t *op)
 
 bool ebb_unplanned_operation(ebb_device_t *dev, ebb_operation_t *op)
 {
-    drive_t *drive = ebb_driven(dev->ebb);
-    if (op->opaque || op->kind == EBB_OTHER ||
-        ebb_drive_stream_number(dev->ebb, op->stream) == drive->streams ||
+    drive_t *drive = ebb_driven(dev);
+    if (op->opaque || op->kind == EBB_OTHER || ebb_drive_stream_number(dev, op->stream) == drive->streams ||
         (op->kind == EBB_KERNEL && !op->plain) || ebb_record_is_resident(dev, op) ||
         drive->strays >= MOST_STRAYS || drive->stray_count + op->access_count > MOST_WRITES)
         return false;
     for (uint32_t i = 0; i < op->access_count; i++)
         if (!is_harmless_to(op, op->access[i].buffer))
             return false;
-    if (join_fetches(dev->ebb, op) || ebb_guard_open_buffers(dev->ebb, op) || ebb_residence_acquire(dev, op))
+    if (join_fetches(dev, op) || ebb_guard_open_buffers(dev, op) || ebb_residence_acquire(dev, op))
         return false;
     drive->strays++;
     drive->unplanned = drive->active && note_writes(dev, op); /* the plan may have had to make room */
@@ -187,26 +186,26 @@ bool ebb_unplanned_operation(ebb_device_t *dev, ebb_operation_t *op)
 }
 
 /* By the plan, or by a recipe when it is left: content is made from what it writes. */
-static bool may_be_repeated(ebb_t *ebb, uint32_t operation)
+static bool may_be_repeated(ebb_device_t *dev, uint32_t operation)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = 0; i < drive->plan->action_count; i++)
         if (drive->plan->action[i].kind == EBB_REPLAY && drive->plan->action[i].operation == operation)
             return true;
-    return writes_source(drive, &drive->trace->operation[operation]) && needs_sources(ebb);
+    return writes_source(drive, &drive->trace->operation[operation]) && needs_sources(dev);
 }
 
 /* Most of it is as planned; what it leaves alone had not been given up to be replaced; it is never repeated; and no other stream has to
  * be waited for. */
-bool ebb_unplanned_may_match_partly(ebb_t *ebb, const ebb_operation_t *op)
+bool ebb_unplanned_may_match_partly(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     const ebb_trace_operation_t *o = &drive->trace->operation[drive->cursor];
     uint32_t planned = 0;
     for (uint32_t i = 0; i < op->access_count; i++)
-        planned += ebb_drive_plans(ebb, &op->access[i]);
+        planned += ebb_drive_plans(dev, &op->access[i]);
     if (op->kind != EBB_KERNEL || !op->plain || drive->streams > 1 || 2 * planned < o->access_count ||
-        !planned || may_be_repeated(ebb, drive->cursor))
+        !planned || may_be_repeated(dev, drive->cursor))
         return false;
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++)
         if (drive->trace->access[i].mode == EBB_REPLACES && !ebb_drive_makes(op, &drive->trace->access[i]))
@@ -216,20 +215,20 @@ bool ebb_unplanned_may_match_partly(ebb_t *ebb, const ebb_operation_t *op)
 
 bool ebb_unplanned_partial_match(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    drive_t *drive = ebb_driven(dev->ebb);
+    drive_t *drive = ebb_driven(dev);
     if (drive->stray_count + op->access_count > MOST_WRITES)
         return false;
     for (uint32_t i = 0; i < op->access_count; i++) {
         ebb_buffer_t *b = op->access[i].buffer;
         /* What the plan does not know stays as it is only if nothing moves it. */
-        if (!ebb_drive_plans(dev->ebb, &op->access[i]) &&
+        if (!ebb_drive_plans(dev, &op->access[i]) &&
             (!b->range->mapped || (!b->number && b->residence) || !is_harmless_to(op, b)))
             return false;
     }
-    if (join_fetches(dev->ebb, op) || ebb_guard_open_buffers(dev->ebb, op))
+    if (join_fetches(dev, op) || ebb_guard_open_buffers(dev, op))
         return false;
     for (uint32_t i = 0; i < op->access_count; i++)
-        if (!ebb_drive_plans(dev->ebb, &op->access[i]) && op->access[i].buffer->number &&
+        if (!ebb_drive_plans(dev, &op->access[i]) && op->access[i].buffer->number &&
             may_write(dev, op, &op->access[i]))
             note_write(op->access[i].buffer, drive->cursor + 1);
     ebb_issued_forget(&drive->issued[drive->cursor]); /* it is never replayed */
@@ -250,15 +249,15 @@ bool ebb_unplanned_allocation(ebb_device_t *dev, const ebb_request_t *q)
 
 /* ---- frees ---- */
 
-bool ebb_unplanned_early_free(ebb_t *ebb, uint32_t buffer)
+bool ebb_unplanned_early_free(ebb_device_t *dev, uint32_t buffer)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     return drive->trace->buffer[buffer].dies <= drive->cursor || !drive->source[buffer];
 }
 
-void ebb_unplanned_freed(ebb_t *ebb, site_t *s)
+void ebb_unplanned_freed(ebb_device_t *dev, site_t *s)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     drive->late -= s->late;
     s->late = false;
 }
@@ -281,30 +280,31 @@ static bool would_take_late(drive_t *drive, uint32_t place)
     return false;
 }
 
-static bool operation_takes_late(ebb_t *ebb, const ebb_action_t *replay, const ebb_trace_operation_t *o)
+static bool operation_takes_late(ebb_device_t *dev, const ebb_action_t *replay,
+                                 const ebb_trace_operation_t *o)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++)
         if (drive->trace->access[i].mode != EBB_READS &&
-            would_take_late(drive, ebb_replay_place(ebb, replay, drive->trace->access[i].buffer)))
+            would_take_late(drive, ebb_replay_place(dev, replay, drive->trace->access[i].buffer)))
             return true;
     return false;
 }
 
-static bool action_takes_late(ebb_t *ebb, const ebb_action_t *a)
+static bool action_takes_late(ebb_device_t *dev, const ebb_action_t *a)
 {
-    drive_t *drive = ebb_driven(ebb);
-    return a->kind == EBB_FETCH    ? would_take_late(drive, ebb_place_now(ebb, a->place))
-           : a->kind == EBB_REPLAY ? operation_takes_late(ebb, a, &drive->trace->operation[a->operation])
+    drive_t *drive = ebb_driven(dev);
+    return a->kind == EBB_FETCH    ? would_take_late(drive, ebb_place_now(dev, a->place))
+           : a->kind == EBB_REPLAY ? operation_takes_late(dev, a, &drive->trace->operation[a->operation])
                                    : false;
 }
 
 /* Those that should have been freed at the point and were not. */
-static const char *mark_late(ebb_t *ebb, uint32_t point)
+static const char *mark_late(ebb_device_t *dev, uint32_t point)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = drive->death_first[point]; i < drive->death_first[point + 1]; i++) {
-        site_t *s = ebb_site_of(ebb, drive->death[i]);
+        site_t *s = ebb_site_of(dev, drive->death[i]);
         if (!s->buffer || s->late)
             continue;
         if (!may_stay(s))
@@ -315,10 +315,10 @@ static const char *mark_late(ebb_t *ebb, uint32_t point)
     return NULL;
 }
 
-const char *ebb_unplanned_end_step(ebb_t *ebb)
+const char *ebb_unplanned_end_step(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(ebb);
-    const char *why = mark_late(ebb, drive->trace->operation_count);
+    drive_t *drive = ebb_driven(dev);
+    const char *why = mark_late(dev, drive->trace->operation_count);
     if (why)
         return why;
     /* All others that are alive outlive the step, so that the numbers are equal only if those are alive, every one. */
@@ -326,17 +326,17 @@ const char *ebb_unplanned_end_step(ebb_t *ebb)
                                                            : "a buffer that outlives the step was freed";
 }
 
-const char *ebb_unplanned_late_frees(ebb_t *ebb)
+const char *ebb_unplanned_late_frees(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(ebb);
-    const char *why = mark_late(ebb, drive->cursor);
+    drive_t *drive = ebb_driven(dev);
+    const char *why = mark_late(dev, drive->cursor);
     if (why || !drive->late)
         return why;
     for (uint32_t i = drive->next_action;
          i < drive->plan->action_count && drive->plan->action[i].point <= drive->cursor; i++)
-        if (action_takes_late(ebb, &drive->plan->action[i]))
+        if (action_takes_late(dev, &drive->plan->action[i]))
             return "a buffer was not freed, and the plan needs its memory";
-    return operation_takes_late(ebb, NULL, &drive->trace->operation[drive->cursor])
+    return operation_takes_late(dev, NULL, &drive->trace->operation[drive->cursor])
                ? "a buffer was not freed, and the plan needs its memory"
                : NULL;
 }

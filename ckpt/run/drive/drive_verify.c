@@ -51,7 +51,7 @@ static void list_checks(drive_t *drive, const uint32_t *completion, const uint32
 
 ebb_status_t ebb_drive_verify_set_up(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(dev->ebb);
+    drive_t *drive = ebb_driven(dev);
     if (!ebb_verify_open(dev, drive->learned))
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "memory to compare with", 0);
     uint32_t *completion = allocate(drive) ? ebb_plan_completions(drive->plan, drive->trace) : NULL;
@@ -70,7 +70,7 @@ static size_t bytes_of(drive_t *drive, const check_t *c)
 
 static CUdeviceptr address_of(drive_t *drive, const check_t *c)
 {
-    return ebb_site_of(drive->device->ebb, c->buffer)->range->base;
+    return ebb_site_of(drive->device, c->buffer)->range->base;
 }
 
 /* ---- copies, in the first steps ---- */
@@ -94,23 +94,23 @@ static bool restore(drive_t *drive, const check_t *c)
 {
     return !ebb_copy_pieces(drive->device, EBB_IN, address_of(drive, c), c->copy, bytes_of(drive, c),
                             drive->stream) &&
-           !ebb_driver.cuStreamSynchronize(ebb_stream_handle(drive->stream));
+           !ebb_await_stream(ebb_stream_handle(drive->stream));
 }
 
 /* What has no copy is told of like that of later steps. */
-static void compare_now(ebb_t *ebb, check_t *c)
+static void compare_now(ebb_device_t *dev, check_t *c)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     if (!c->copy)
-        ebb_verify_poll(ebb, drive->learned, true);
-    else if (!ebb_verify_agrees(ebb, drive->learned, c->buffer) && !restore(drive, c))
-        ebb_content_lost(ebb, c->buffer, "its copy could not be brought back");
+        ebb_verify_poll(dev, drive->learned, true);
+    else if (!ebb_verify_agrees(dev, drive->learned, c->buffer) && !restore(drive, c))
+        ebb_content_lost(dev, c->buffer, "its copy could not be brought back");
     free_copy(drive, c);
 }
 
-void *ebb_drive_verify_copy(ebb_t *ebb, uint32_t buffer)
+void *ebb_drive_verify_copy(ebb_device_t *dev, uint32_t buffer)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     void *copy = NULL;
     for (uint32_t i = 0; i < drive->check_count && !copy; i++)
         if (drive->check[i].buffer == buffer) {
@@ -120,10 +120,10 @@ void *ebb_drive_verify_copy(ebb_t *ebb, uint32_t buffer)
     return copy;
 }
 
-void ebb_drive_verify_tear_down(ebb_t *ebb)
+void ebb_drive_verify_tear_down(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(ebb);
-    ebb_verify_poll(ebb, drive->learned, false);
+    drive_t *drive = ebb_driven(dev);
+    ebb_verify_poll(dev, drive->learned, false);
     for (uint32_t i = 0; i < drive->check_count; i++)
         free_copy(drive, &drive->check[i]);
     free(drive->check);
@@ -144,7 +144,7 @@ static uint32_t own_stream(drive_t *drive)
 
 void ebb_drive_verify_discard(ebb_device_t *dev, uint32_t action)
 {
-    drive_t *drive = ebb_driven(dev->ebb);
+    drive_t *drive = ebb_driven(dev);
     const uint32_t index = drive->check_at[action], place = drive->plan->action[action].place;
     if (place < drive->trace->buffer_count) /* of another content */
         ebb_verify_forget(drive->learned, place);
@@ -157,28 +157,28 @@ void ebb_drive_verify_discard(ebb_device_t *dev, uint32_t action)
                               .bytes = bytes_of(drive, c),
                               .step = drive->step,
                               .trial = ebb_is_first_step(drive)};
-    if ((!d.trial && !ebb_options.verify) || ebb_guard_open(dev->ebb, ebb_place_now(dev->ebb, c->buffer)))
+    if ((!d.trial && !ebb_options.verify) || ebb_guard_open(dev, ebb_place_now(dev, c->buffer)))
         return;
-    if (!ebb_streams_gather(dev->ebb, own_stream(drive), c->streams) &&
+    if (!ebb_streams_gather(dev, own_stream(drive), c->streams) &&
         !ebb_verify_dropping(dev, drive->learned, &d, drive->stream) && d.trial)
         keep_copy(drive, c);
-    if (ebb_streams_scatter(dev->ebb, own_stream(drive), c->streams))
+    if (ebb_streams_scatter(dev, own_stream(drive), c->streams))
         ebb_wait_for_device(dev->ebb);
 }
 
 void ebb_drive_verify_replay(ebb_device_t *dev, uint32_t action)
 {
-    drive_t *drive = ebb_driven(dev->ebb);
+    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = drive->check_at[action]; i != EBB_NONE; i = drive->check[i].next) {
         check_t *c = &drive->check[i];
         if (!ebb_verify_is_hashed(drive->learned, c->buffer) ||
-            ebb_streams_gather(dev->ebb, own_stream(drive), c->streams) ||
+            ebb_streams_gather(dev, own_stream(drive), c->streams) ||
             ebb_verify_made(dev, drive->learned, c->buffer, drive->stream, address_of(drive, c),
                             bytes_of(drive, c)))
             continue;
         if (ebb_is_first_step(drive))
-            compare_now(dev->ebb, c);
-        if (ebb_streams_scatter(dev->ebb, own_stream(drive), c->streams))
+            compare_now(dev, c);
+        if (ebb_streams_scatter(dev, own_stream(drive), c->streams))
             ebb_wait_for_device(dev->ebb);
     }
 }

@@ -151,9 +151,9 @@ struct ebb_drives {
     unsigned driven; /* the one that is driven, else the one that was last */
 };
 
-static inline drive_t *ebb_driven(ebb_t *ebb)
+static inline drive_t *ebb_driven(ebb_device_t *dev)
 {
-    return &ebb->run->drives->of[ebb->run->drives->driven];
+    return &dev->run->drives->of[dev->run->drives->driven];
 }
 
 /* Its contents are compared at once, which makes it slow. */
@@ -169,16 +169,16 @@ static inline bool ebb_is_large(const ebb_trace_buffer_t *b)
 }
 
 /* Where a place of the plan's list is in this step. */
-static inline uint32_t ebb_place_now(ebb_t *ebb, uint32_t place)
+static inline uint32_t ebb_place_now(ebb_device_t *dev, uint32_t place)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     return place < drive->trace->buffer_count ? drive->at[place] : place;
 }
 
-static inline site_t *ebb_site_of(ebb_t *ebb, uint32_t place)
+static inline site_t *ebb_site_of(ebb_device_t *dev, uint32_t place)
 {
-    drive_t *drive = ebb_driven(ebb);
-    return &drive->site[ebb_place_now(ebb, place)];
+    drive_t *drive = ebb_driven(dev);
+    return &drive->site[ebb_place_now(dev, place)];
 }
 
 /* The same in every step. */
@@ -188,14 +188,14 @@ static inline bool ebb_stays_itself(const ebb_trace_t *t, uint32_t buffer)
 }
 
 /* The large place's chunks are written now: it has content, its overlapping places have lost theirs. */
-void ebb_site_take(ebb_t *ebb, uint32_t place);
+void ebb_site_take(ebb_device_t *dev, uint32_t place);
 
 /* The live buffer that the recording means, or NULL: it is gone, or not known. */
 ebb_buffer_t *ebb_recorded_buffer(ebb_device_t *dev, const ebb_recording_t *learned,
                                   ebb_buffer_t *const *present, uint32_t id);
 
 /* drive_install.c: undoes an installation, whole or in part, but for what plans share. The device must be idle. */
-void ebb_drive_take_apart(ebb_t *ebb);
+void ebb_drive_take_apart(ebb_device_t *dev);
 /* A place's buffer, if it has one, is residence's again, its range and its host block too. Its chunks stay as they are. */
 void ebb_site_release(ebb_device_t *dev, site_t *site);
 
@@ -207,7 +207,7 @@ typedef struct ebb_persistent {
     uint32_t *chunk;   /* [chunk_count] in the pool; NULL: it has no place yet, or is small */
     uint32_t chunk_count;
 } ebb_persistent_t;
-ebb_persistent_t *ebb_share_persistent(ebb_t *ebb, uint32_t place); /* NULL: it is none of them */
+ebb_persistent_t *ebb_share_persistent(ebb_device_t *dev, uint32_t place); /* NULL: it is none of them */
 /* Another plan is about to be installed, under this index: the driven one rests. After a failure, when it has been taken apart, that goes
  * on, with what plans share as it was. */
 typedef struct ebb_share_mark {
@@ -216,22 +216,22 @@ typedef struct ebb_share_mark {
     uint32_t chunk_count, persistent_count;
     unsigned small_count;
 } ebb_share_mark_t;
-ebb_share_mark_t ebb_share_begin(ebb_t *ebb, unsigned plan_index);
+ebb_share_mark_t ebb_share_begin(ebb_device_t *dev, unsigned plan_index);
 void ebb_share_undo(ebb_device_t *dev, const ebb_share_mark_t *before);
-void ebb_share_select(ebb_t *ebb, unsigned plan_index);
-drive_t *ebb_share_drive(ebb_t *ebb, unsigned plan_index);
+void ebb_share_select(ebb_device_t *dev, unsigned plan_index);
+drive_t *ebb_share_drive(ebb_device_t *dev, unsigned plan_index);
 /* A buffer of the plan that is being installed: true, if it is persistent already; then, when nothing can fail any more: the plan
  * has its site. Else, when it has one: it is persistent from now on; false: no host memory. */
 bool ebb_share_find(uint32_t place, const ebb_buffer_t *buffer);
-void ebb_share_take(ebb_t *ebb, uint32_t place);
-bool ebb_share_add(ebb_t *ebb, uint32_t place);
+void ebb_share_take(ebb_device_t *dev, uint32_t place);
+bool ebb_share_add(ebb_device_t *dev, uint32_t place);
 bool ebb_share_has(const ebb_buffer_t *buffer);
 size_t ebb_share_pinned_bytes(const ebb_buffer_t *buffer); /* its host block, if it is persistent */
 /* Chunks for all of the plan's, new ones as far as none are free between steps; and which of them persistent buffers have got. */
 ebb_status_t ebb_share_bind_chunks(ebb_device_t *dev);
-bool ebb_share_note_chunks(ebb_t *ebb);                      /* false: no host memory, and none are noted */
-uint32_t ebb_share_add_chunk(ebb_t *ebb, ebb_chunk_t chunk); /* EBB_NONE: no host memory */
-void ebb_share_keep_chunk(ebb_t *ebb, uint32_t index);       /* it is not given back in the end */
+bool ebb_share_note_chunks(ebb_device_t *dev); /* false: no host memory, and none are noted */
+uint32_t ebb_share_add_chunk(ebb_device_t *dev, ebb_chunk_t chunk); /* EBB_NONE: no host memory */
+void ebb_share_keep_chunk(ebb_device_t *dev, uint32_t index);       /* it is not given back in the end */
 /* The small region: one that another plan has, if it is large enough, as it is empty between steps. */
 ebb_status_t ebb_share_open_small(ebb_device_t *dev);
 /* Chunks of installed plans that another one could have, those of a small region included. */
@@ -240,13 +240,13 @@ size_t ebb_share_room(ebb_device_t *dev, const ebb_recording_t *learned);
 void ebb_share_dissolve(ebb_device_t *dev);
 
 /* drive.c: frees what is needed after that, unless it was handed over: the operations as they were issued. */
-void ebb_drive_forget(ebb_t *ebb);
+void ebb_drive_forget(ebb_device_t *dev);
 
 /* Where a replay (NULL: the operation itself) finds a buffer. */
-uint32_t ebb_replay_place(ebb_t *ebb, const ebb_action_t *replay, uint32_t buffer);
+uint32_t ebb_replay_place(ebb_device_t *dev, const ebb_action_t *replay, uint32_t buffer);
 
 /* drive.c, for drive_divergence.c: the next buffer that is born in the step, of those from `from` on. */
-uint32_t ebb_first_birth(ebb_t *ebb, uint32_t from);
+uint32_t ebb_first_birth(ebb_device_t *dev, uint32_t from);
 /* False: the program is not where a step begins; the plan has been left. */
 bool ebb_drive_begin_step(ebb_device_t *dev);
 /* All actions and waits before the operation at the cursor; NULL: which is left out. NULL, or why not. */
@@ -255,9 +255,9 @@ void ebb_drive_end_step(ebb_device_t *dev);
 /* How it differs from the operation at the cursor; NULL: in nothing. */
 const char *ebb_drive_differs(ebb_device_t *dev, const ebb_operation_t *operation);
 
-static inline bool ebb_is_between_steps(ebb_t *ebb)
+static inline bool ebb_is_between_steps(ebb_device_t *dev)
 {
-    drive_t *drive = ebb_driven(ebb);
+    drive_t *drive = ebb_driven(dev);
     return drive->cursor == drive->trace->operation_count;
 }
 
@@ -277,57 +277,57 @@ void ebb_drive_say_other_buffers(ebb_device_t *dev, const ebb_operation_t *opera
 
 /* drive_guard.c: with EBB_GUARD, addresses lead to chunks only while something that is known uses them; else nothing happens. Open
  * until ebb_guard_close, which waits for the device. */
-ebb_status_t ebb_guard_set_up(ebb_t *ebb);
-void ebb_guard_tear_down(ebb_t *ebb);
-ebb_status_t ebb_guard_open(ebb_t *ebb, uint32_t place);
-ebb_status_t ebb_guard_open_operation(ebb_t *ebb, const ebb_action_t *replay, uint32_t operation);
-ebb_status_t ebb_guard_open_buffers(ebb_t *ebb, const ebb_operation_t *operation);
+ebb_status_t ebb_guard_set_up(ebb_device_t *dev);
+void ebb_guard_tear_down(ebb_device_t *dev);
+ebb_status_t ebb_guard_open(ebb_device_t *dev, uint32_t place);
+ebb_status_t ebb_guard_open_operation(ebb_device_t *dev, const ebb_action_t *replay, uint32_t operation);
+ebb_status_t ebb_guard_open_buffers(ebb_device_t *dev, const ebb_operation_t *operation);
 void ebb_guard_close(ebb_device_t *dev);
 
 /* drive_streams.c: where there are several streams; else there is nothing to wait for. */
-ebb_stream_t *ebb_drive_stream(ebb_t *ebb, uint32_t stream);
+ebb_stream_t *ebb_drive_stream(ebb_device_t *dev, uint32_t stream);
 /* D.streams: it is none of the plan's. */
-uint32_t ebb_drive_stream_number(ebb_t *ebb, const ebb_stream_t *stream);
-ebb_status_t ebb_streams_set_up(ebb_t *ebb);
-void ebb_streams_tear_down(ebb_t *ebb);
+uint32_t ebb_drive_stream_number(ebb_device_t *dev, const ebb_stream_t *stream);
+ebb_status_t ebb_streams_set_up(ebb_device_t *dev);
+void ebb_streams_tear_down(ebb_device_t *dev);
 /* `waiter` waits for everything that these of the program's streams (bits) have been given; by an event, which is recorded
  * as often as need be. */
-ebb_status_t ebb_streams_after(ebb_t *ebb, CUstream waiter, uint32_t after, CUevent event);
-ebb_status_t ebb_streams_order(ebb_t *ebb, uint32_t stream, uint32_t after);
+ebb_status_t ebb_streams_after(ebb_device_t *dev, CUstream waiter, uint32_t after, CUevent event);
+ebb_status_t ebb_streams_order(ebb_device_t *dev, uint32_t stream, uint32_t after);
 #define EBB_ALL_STREAMS UINT32_MAX
 /* The stream waits for these others (one bit for each), or they, and copies, for it. */
-ebb_status_t ebb_streams_gather(ebb_t *ebb, uint32_t stream, uint32_t others);
-ebb_status_t ebb_streams_scatter(ebb_t *ebb, uint32_t stream, uint32_t others);
-void ebb_streams_begin_step(ebb_t *ebb);
+ebb_status_t ebb_streams_gather(ebb_device_t *dev, uint32_t stream, uint32_t others);
+ebb_status_t ebb_streams_scatter(ebb_device_t *dev, uint32_t stream, uint32_t others);
+void ebb_streams_begin_step(ebb_device_t *dev);
 /* NULL, or what of the program's order has not come that was to come before the operation. */
-const char *ebb_streams_before(ebb_t *ebb, uint32_t operation);
+const char *ebb_streams_before(ebb_device_t *dev, uint32_t operation);
 
 /* drive.c: whether the operation at the cursor was recorded with this access; and whether one that has come makes a recorded one. */
-bool ebb_drive_plans(ebb_t *ebb, const ebb_access_t *access);
+bool ebb_drive_plans(ebb_device_t *dev, const ebb_access_t *access);
 bool ebb_drive_makes(const ebb_operation_t *operation, const ebb_trace_access_t *recorded);
 
 /* drive_unplanned.c. */
-ebb_status_t ebb_unplanned_set_up(ebb_t *ebb);
-void ebb_unplanned_tear_down(ebb_t *ebb);
-void ebb_unplanned_begin_step(ebb_t *ebb);
+ebb_status_t ebb_unplanned_set_up(ebb_device_t *dev);
+void ebb_unplanned_tear_down(ebb_device_t *dev);
+void ebb_unplanned_begin_step(ebb_device_t *dev);
 /* The operation is none of the plan's, and does no harm: it may be issued. Residence holds its buffers until it has been. */
 bool ebb_unplanned_operation(ebb_device_t *dev, ebb_operation_t *op);
 /* It is the planned launch on other buffers: whether it can go for it. Then, once everything that comes before is arranged, whether what
  * else it touches does no harm. */
-bool ebb_unplanned_may_match_partly(ebb_t *ebb, const ebb_operation_t *op);
+bool ebb_unplanned_may_match_partly(ebb_device_t *dev, const ebb_operation_t *op);
 bool ebb_unplanned_partial_match(ebb_device_t *dev, const ebb_operation_t *op);
 bool ebb_unplanned_allocation(ebb_device_t *dev, const ebb_request_t *request);
 /* Before the operation at the cursor, and behind the last one: NULL, or why buffers that should be gone, or are, are in the way. */
-const char *ebb_unplanned_end_step(ebb_t *ebb);
-const char *ebb_unplanned_late_frees(ebb_t *ebb);
-bool ebb_unplanned_early_free(ebb_t *ebb, uint32_t buffer);
-void ebb_unplanned_freed(ebb_t *ebb, site_t *site);
+const char *ebb_unplanned_end_step(ebb_device_t *dev);
+const char *ebb_unplanned_late_frees(ebb_device_t *dev);
+bool ebb_unplanned_early_free(ebb_device_t *dev, uint32_t buffer);
+void ebb_unplanned_freed(ebb_device_t *dev, site_t *site);
 
 /* drive_verify.c: comparing what is recomputed with what was dropped. */
 ebb_status_t ebb_drive_verify_set_up(ebb_device_t *dev);
-void ebb_drive_verify_tear_down(ebb_t *ebb); /* the device must be idle */
+void ebb_drive_verify_tear_down(ebb_device_t *dev); /* the device must be idle */
 /* The plan is being left: the copy of a content that is given up, which is the caller's; NULL: there is none. */
-void *ebb_drive_verify_copy(ebb_t *ebb, uint32_t buffer);
+void *ebb_drive_verify_copy(ebb_device_t *dev, uint32_t buffer);
 /* Just before a discard, just after a replay. */
 void ebb_drive_verify_discard(ebb_device_t *dev, uint32_t action);
 void ebb_drive_verify_replay(ebb_device_t *dev, uint32_t action);

@@ -11,13 +11,19 @@
 /* Blocks of a launch, at most (256): that many partial sums a entry. They take the part of a chunk that they take with large ones. */
 enum { BLOCKS = EBB_CHUNK_BYTES >> 13, THREADS = 256, LEAST_WORDS = EBB_CHUNK_BYTES >> 9, PIECE_WORDS = 128 };
 
+/* [room] written by the device. What cuMemHostAlloc gives, devices reach at the same address (Driver API, Unified Addressing). */
+typedef struct verdicts {
+    struct verdicts *next;
+    unsigned room;
+    uint32_t *at;
+} verdicts_t;
+
 struct ebb_hashes {
     unsigned entries;
     ebb_buffer_t *partials; /* device [entries, BLOCKS] */
     uint64_t *host;         /* pinned [EBB_HASH_READS, BLOCKS] */
-    /* [entries] written by the device. What cuMemHostAlloc gives, devices reach at the same address (Driver API, Unified Addressing). */
-    uint32_t *different;
-    unsigned blocks[]; /* [entries] */
+    verdicts_t *verdicts;   /* of all entries */
+    unsigned blocks[];      /* [entries] */
 };
 
 extern const unsigned char ebb_hash_image[];
@@ -26,18 +32,22 @@ struct ebb_hash_module {
     bool tried;
     CUmodule handle;
     CUfunction hash; /* NULL: could not be loaded */
+    verdicts_t *
+        spare; /* not freed: cuMemFreeHost would wait for all devices, and this thread may be waited for (offload/pinned.c) */
 };
 const size_t ebb_part_hash_module = sizeof(struct ebb_hash_module);
 
 static bool load(ebb_device_t *dev)
 {
-    struct ebb_hash_module *module = &dev->ebb->run->hash_module[dev->number];
+    struct ebb_hash_module *module = dev->run->hash_module;
     if (module->tried)
         return module->hash;
     module->tried = true;
+    const ebb_away_t away = ebb_lock_leave();
     int result = ebb_driver.cuModuleLoadData(&module->handle, ebb_hash_image);
     if (!result)
         result = ebb_driver.cuModuleGetFunction(&module->hash, module->handle, "ebb_hash");
+    ebb_lock_return(away);
     if (!result)
         return true;
     ebb_fail(result, "cuModuleLoadData", 0);
@@ -48,7 +58,7 @@ static bool load(ebb_device_t *dev)
 
 CUmodule ebb_hash_module(ebb_device_t *dev)
 {
-    struct ebb_hash_module *module = &dev->ebb->run->hash_module[dev->number];
+    struct ebb_hash_module *module = dev->run->hash_module;
     return load(dev) ? module->handle : NULL;
 }
 
@@ -57,13 +67,44 @@ static size_t host_bytes(void)
     return EBB_HASH_READS * BLOCKS * sizeof(uint64_t);
 }
 
-static ebb_status_t new_verdicts(ebb_hashes_t *h)
+/* NULL: there are none with that room. */
+static verdicts_t *take_spare(struct ebb_hash_module *module, unsigned room)
 {
-    const size_t bytes = h->entries * sizeof *h->different;
-    EBB_DRIVER(cuMemHostAlloc, bytes,
-               ((void **)&h->different, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
-    memset(h->different, 0, bytes);
-    return 0;
+    for (verdicts_t **link = &module->spare; *link; link = &(*link)->next)
+        if ((*link)->room >= room) {
+            verdicts_t *found = *link;
+            *link = found->next;
+            return found;
+        }
+    return NULL;
+}
+
+static verdicts_t *make_verdicts(unsigned room)
+{
+    verdicts_t *v = calloc(1, sizeof *v);
+    const ebb_away_t away = ebb_lock_leave();
+    const CUresult result =
+        v ? ebb_driver.cuMemHostAlloc((void **)&v->at, room * sizeof *v->at,
+                                      CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP)
+          : CUDA_ERROR_OUT_OF_MEMORY;
+    ebb_lock_return(away);
+    if (result) {
+        ebb_fail(result, "cuMemHostAlloc", room * sizeof *v->at);
+        free(v);
+        return NULL;
+    }
+    v->room = room;
+    return v;
+}
+
+static bool new_verdicts(ebb_device_t *dev, ebb_hashes_t *h)
+{
+    h->verdicts = take_spare(dev->run->hash_module, h->entries);
+    if (!h->verdicts)
+        h->verdicts = make_verdicts(h->entries);
+    if (h->verdicts)
+        memset(h->verdicts->at, 0, h->entries * sizeof *h->verdicts->at);
+    return h->verdicts;
 }
 
 ebb_hashes_t *ebb_hashes_new(ebb_device_t *dev, unsigned entries)
@@ -74,7 +115,7 @@ ebb_hashes_t *ebb_hashes_new(ebb_device_t *dev, unsigned entries)
     h->entries = entries;
     h->host = ebb_scratch_pinned_alloc(dev, host_bytes());
     h->partials = h->host ? ebb_scratch_alloc(dev, entries * BLOCKS * sizeof(uint64_t), NULL) : NULL;
-    if (h->partials && !new_verdicts(h))
+    if (h->partials && new_verdicts(dev, h))
         return h;
     ebb_hashes_delete(dev, h);
     return NULL;
@@ -84,8 +125,10 @@ void ebb_hashes_delete(ebb_device_t *dev, ebb_hashes_t *h)
 {
     if (!h)
         return;
-    if (h->different)
-        ebb_driver.cuMemFreeHost(h->different);
+    if (h->verdicts) {
+        h->verdicts->next = dev->run->hash_module->spare;
+        dev->run->hash_module->spare = h->verdicts;
+    }
     ebb_scratch_free(h->partials, NULL);
     ebb_scratch_pinned_free(dev, h->host, host_bytes());
     free(h);
@@ -93,6 +136,8 @@ void ebb_hashes_delete(ebb_device_t *dev, ebb_hashes_t *h)
 
 void ebb_hashes_abandon(ebb_hashes_t *h)
 {
+    if (h)
+        free(h->verdicts);
     free(h);
 }
 
@@ -105,7 +150,7 @@ static CUdeviceptr partial_of(const ebb_hashes_t *h, unsigned entry)
 static ebb_status_t issue(ebb_device_t *dev, ebb_hashes_t *h, unsigned entry, ebb_stream_t *stream,
                           CUdeviceptr address, size_t bytes, ebb_hash_part_t part, bool compare)
 {
-    struct ebb_hash_module *module = &dev->ebb->run->hash_module[dev->number];
+    struct ebb_hash_module *module = dev->run->hash_module;
     const size_t pieces = bytes ? (bytes - 1) / (8 * PIECE_WORDS) + 1 : 1;
     size_t every = part.every < pieces ? part.every : pieces, turn = part.turn % every;
     const size_t words = ((pieces - turn - 1) / every + 1) * PIECE_WORDS;
@@ -114,7 +159,7 @@ static ebb_status_t issue(ebb_device_t *dev, ebb_hashes_t *h, unsigned entry, eb
         slice = LEAST_WORDS;
     h->blocks[entry] = (unsigned)((words + slice - 1) / slice);
     CUdeviceptr partial = partial_of(h, entry);
-    uint32_t *different = compare ? h->different + entry : NULL;
+    uint32_t *different = compare ? h->verdicts->at + entry : NULL;
     void *params[] = {&partial, &different, &address, &bytes, &slice, &turn, &every};
     EBB_DRIVER(
         cuLaunchKernel, bytes,
@@ -137,12 +182,12 @@ ebb_status_t ebb_hash_compare(ebb_device_t *dev, ebb_hashes_t *h, unsigned entry
 
 bool ebb_hash_differs(const ebb_hashes_t *h, unsigned entry)
 {
-    return __atomic_load_n(&h->different[entry], __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&h->verdicts->at[entry], __ATOMIC_ACQUIRE);
 }
 
 void ebb_hash_clear(ebb_hashes_t *h, unsigned entry)
 {
-    __atomic_store_n(&h->different[entry], 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&h->verdicts->at[entry], 0, __ATOMIC_RELEASE);
 }
 
 ebb_status_t ebb_hash_read(ebb_hashes_t *h, unsigned first, unsigned count, ebb_stream_t *stream,

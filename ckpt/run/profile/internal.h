@@ -40,11 +40,11 @@ struct ebb_pass {
     ebb_profile_t *profile; /* NULL: none */
     ebb_stream_t *stream;   /* the first operation's */
     /* learn.c */
-    bool timed;                  /* its beginning was marked */
-    bool spoiled;                /* it teaches nothing */
-    bool strays;                 /* the operation between before and after is a stray */
-    uint64_t step;               /* of those that the tracker follows */
-    CUevent mark[EBB_STATES][2]; /* begin and end; made once, they stay from pass to pass */
+    bool timed;      /* its beginning was marked */
+    bool spoiled;    /* it teaches nothing */
+    bool strays;     /* the operation between before and after is a stray */
+    uint64_t step;   /* of those that the tracker follows */
+    CUevent mark[2]; /* begin and end; made once, they stay from pass to pass */
 };
 
 /* Of an operation, as far as it is known. */

@@ -52,7 +52,7 @@ static bool grow(struct ebb_knowledge *know)
 /* NULL: no memory; what is not known counts as a writer. */
 static fact_t *fact_of(ebb_device_t *dev, CUfunction function, uint32_t offset)
 {
-    struct ebb_knowledge *know = dev->ebb->run->knowledge;
+    struct ebb_knowledge *know = dev->run->knowledge;
     if (know->unloaded != ebb_modules_unloaded(dev->ebb)) {
         free(know->fact);
         memset(know, 0, sizeof *know);

@@ -71,7 +71,7 @@ ebb_profile_t *ebb_profile_new(void)
 /* All begins anew, with the first kind. */
 static void forget(ebb_device_t *dev, ebb_profile_t *l)
 {
-    if (ebb_tracker_follows(dev->ebb, &l->recorded))
+    if (ebb_tracker_follows(dev, &l->recorded))
         ebb_tracker_end(dev);
     ebb_verify_close(dev, &l->recorded);
     ebb_recording_delete(&l->recorded);
@@ -89,7 +89,7 @@ void ebb_profile_delete(ebb_device_t *dev, ebb_profile_t *l)
 {
     if (!l)
         return;
-    if (dev->ebb->run->pass->profile == l)
+    if (dev->run->pass->profile == l)
         ebb_learn_abandon(dev);
     forget(dev, l);
     free(l);
@@ -107,7 +107,7 @@ bool ebb_profile_ask_more(ebb_device_t *dev, ebb_profile_t *l)
     l->all = true;
     if (!go_on(dev, l))
         return false;
-    if (ebb_tracker_follows(dev->ebb, &l->recorded))
+    if (ebb_tracker_follows(dev, &l->recorded))
         ebb_tracker_end(dev);
     l->recorded.concluded = false;
     return true;
@@ -115,14 +115,14 @@ bool ebb_profile_ask_more(ebb_device_t *dev, ebb_profile_t *l)
 
 /* ---- begin and end of a pass ---- */
 
-bool ebb_learn_running(ebb_t *ebb)
+bool ebb_learn_running(ebb_device_t *dev)
 {
-    return ebb->run->pass->profile != NULL;
+    return dev->run->pass->profile != NULL;
 }
 
-static void close_pass(ebb_t *ebb)
+static void close_pass(ebb_device_t *dev)
 {
-    memset(ebb->run->pass, 0, offsetof(struct ebb_pass, mark));
+    memset(dev->run->pass, 0, offsetof(struct ebb_pass, mark));
 }
 
 bool ebb_learn_begin(ebb_device_t *dev, ebb_profile_t *l)
@@ -133,19 +133,19 @@ bool ebb_learn_begin(ebb_device_t *dev, ebb_profile_t *l)
     if (!is_recorded)
         forget(dev, l);
     l->unloaded = unloaded;
-    dev->ebb->run->pass->profile = l;
+    dev->run->pass->profile = l;
     if (is_recorded)
         ebb_tracker_boundary(dev, &l->recorded);
-    dev->ebb->run->pass->step = dev->ebb->run->tracked->step;
-    if ((!is_recorded || ebb_tracker_follows(dev->ebb, &l->recorded)) && kinds[l->kind].begin(dev))
+    dev->run->pass->step = dev->run->tracked->step;
+    if ((!is_recorded || ebb_tracker_follows(dev, &l->recorded)) && kinds[l->kind].begin(dev))
         return true;
-    close_pass(dev->ebb);
+    close_pass(dev);
     return false;
 }
 
-bool ebb_learn_give(ebb_t *ebb, ebb_profile_t *l)
+bool ebb_learn_give(ebb_device_t *dev, ebb_profile_t *l)
 {
-    struct ebb_pass *pass = ebb->run->pass;
+    struct ebb_pass *pass = dev->run->pass;
     if (pass->profile == l)
         return true;
     if (!pass->profile || pass->profile->recorded.trace || l->recorded.trace)
@@ -155,45 +155,44 @@ bool ebb_learn_give(ebb_t *ebb, ebb_profile_t *l)
     return true;
 }
 
-ebb_recording_t *ebb_learn_recording(ebb_t *ebb)
+ebb_recording_t *ebb_learn_recording(ebb_device_t *dev)
 {
-    ebb_profile_t *l = ebb->run->pass->profile;
+    ebb_profile_t *l = dev->run->pass->profile;
     return l && l->recorded.trace ? &l->recorded : NULL;
 }
 
 void ebb_learn_abandon(ebb_device_t *dev)
 {
-    const ebb_profile_t *l = dev->ebb->run->pass->profile;
+    const ebb_profile_t *l = dev->run->pass->profile;
     if (!l)
         return;
     kinds[l->kind].end(dev, false);
-    close_pass(dev->ebb);
+    close_pass(dev);
 }
 
 /* How the step under way differs from the recorded one; NULL: in nothing. */
 static const char *difference(ebb_device_t *dev, bool whole)
 {
-    const struct ebb_pass *pass = dev->ebb->run->pass;
-    return !ebb_tracker_follows(dev->ebb, &pass->profile->recorded) ||
-                   pass->step != dev->ebb->run->tracked->step
+    const struct ebb_pass *pass = dev->run->pass;
+    return !ebb_tracker_follows(dev, &pass->profile->recorded) || pass->step != dev->run->tracked->step
                ? "where they begin"
-               : ebb_match_difference(dev->ebb, whole);
+               : ebb_match_difference(dev, whole);
 }
 
 /* ---- around an operation ---- */
 
 static bool record_mark(ebb_device_t *dev, unsigned which)
 {
-    struct ebb_pass *pass = dev->ebb->run->pass;
-    CUevent *e = &pass->mark[dev->number][which];
+    struct ebb_pass *pass = dev->run->pass;
+    CUevent *e = &pass->mark[which];
     return (*e || !ebb_driver.cuEventCreate(e, CU_EVENT_DEFAULT)) &&
            !ebb_driver.cuEventRecord(*e, ebb_stream_handle(pass->stream));
 }
 
 void ebb_learn_before(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    struct ebb_pass *pass = dev->ebb->run->pass;
-    const ebb_tracked_t *tracked = dev->ebb->run->tracked;
+    struct ebb_pass *pass = dev->run->pass;
+    const ebb_tracked_t *tracked = dev->run->tracked;
     const ebb_profile_t *l = pass->profile;
     if (!pass->stream) {
         pass->stream = op->stream;
@@ -207,7 +206,7 @@ void ebb_learn_before(ebb_device_t *dev, const ebb_operation_t *op)
 
 void ebb_learn_after(ebb_device_t *dev, const ebb_operation_t *op, CUresult result)
 {
-    struct ebb_pass *pass = dev->ebb->run->pass;
+    struct ebb_pass *pass = dev->run->pass;
     const ebb_pass_kind_t *kind = &kinds[pass->profile->kind];
     if (result)
         pass->spoiled |= !pass->strays;
@@ -218,20 +217,20 @@ void ebb_learn_after(ebb_device_t *dev, const ebb_operation_t *op, CUresult resu
             kind->stray(dev, op);
         return;
     }
-    kind->after(dev, dev->ebb->run->tracked->at, op);
+    kind->after(dev, dev->run->tracked->at, op);
     for (uint32_t k = 0; k < op->access_count; k++)
         ebb_buffer_touch(op->access[k].buffer, ebb_mark_here(op->stream));
 }
 
 void ebb_learn_allocated(const ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
-    if (!ebb_learn_recording(buffer->range->device->ebb))
+    if (!ebb_learn_recording(buffer->range->device))
         ebb_record_allocated(buffer, stream);
 }
 
 void ebb_learn_freed(ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
-    if (!ebb_learn_recording(buffer->range->device->ebb))
+    if (!ebb_learn_recording(buffer->range->device))
         ebb_record_freed(buffer, stream);
 }
 
@@ -240,10 +239,10 @@ void ebb_learn_freed(ebb_buffer_t *buffer, ebb_stream_t *stream)
 /* The first one's is the step's own: nothing of ebb's is in it. */
 static void note_time(ebb_device_t *dev, ebb_profile_t *l, const char *kind)
 {
-    struct ebb_pass *pass = dev->ebb->run->pass;
-    const CUevent *mark = pass->mark[dev->number];
+    struct ebb_pass *pass = dev->run->pass;
+    const CUevent *mark = pass->mark;
     float ms = 0;
-    if (!pass->timed || !record_mark(dev, 1) || ebb_driver.cuEventSynchronize(mark[1]) ||
+    if (!pass->timed || !record_mark(dev, 1) || ebb_await_event(mark[1]) ||
         ebb_driver.cuEventElapsedTime(&ms, mark[0], mark[1]))
         return;
     const double ns = (double)ms * 1e6;
@@ -269,7 +268,7 @@ static ebb_learned_t lose(ebb_device_t *dev, ebb_profile_t *l, const char *why, 
 
 static ebb_learned_t finish(ebb_device_t *dev, ebb_profile_t *l)
 {
-    if (ebb_tracker_follows(dev->ebb, &l->recorded)) /* as it was recorded, without times and proofs */
+    if (ebb_tracker_follows(dev, &l->recorded)) /* as it was recorded, without times and proofs */
         ebb_tracker_end(dev);
     if (l->recorded.hidden)
         ebb_log(
@@ -285,7 +284,7 @@ static ebb_learned_t finish(ebb_device_t *dev, ebb_profile_t *l)
 
 ebb_learned_t ebb_learn_end(ebb_device_t *dev)
 {
-    struct ebb_pass *pass = dev->ebb->run->pass;
+    struct ebb_pass *pass = dev->run->pass;
     ebb_profile_t *l = pass->profile;
     const ebb_pass_kind_t *kind = &kinds[l->kind];
     l->given++;
@@ -295,19 +294,19 @@ ebb_learned_t ebb_learn_end(ebb_device_t *dev)
         const char *what = difference(dev, true);
         if (pass->spoiled || what)
             return lose(dev, l, what, l->lost_in_a_row); /* it may be the recorded one that is no step */
-        if (l->again < kind->most_again && ebb_match_missing(dev->ebb)) {
+        if (l->again < kind->most_again && ebb_match_missing(dev)) {
             l->again++;
             ebb_learn_abandon(dev);
             forget(dev, l);
             return EBB_LEARNED_NOT;
         }
-        ebb_match_note_next(dev->ebb);
+        ebb_match_note_next(dev);
     }
     if (!kind->end(dev, true))
         return lose(dev, l, NULL, true);
     note_time(dev, l, kind->name);
     l->lost_in_a_row = 0;
     const bool more = go_on(dev, l);
-    close_pass(dev->ebb);
+    close_pass(dev);
     return more && l->given - l->earlier < MOST_PASSES ? EBB_LEARNED_NOT : finish(dev, l);
 }

@@ -136,7 +136,7 @@ bool ebb_writes_is_needed(ebb_device_t *dev, ebb_profile_t *l)
 /* Launches before this one of the same kernel that are chosen; few are. */
 static void choose(ebb_device_t *dev)
 {
-    struct ebb_writes *writes = dev->ebb->run->writes;
+    struct ebb_writes *writes = dev->run->writes;
     const ebb_recording_t *r = &writes->profile->recorded;
     CUfunction function[256];
     unsigned chosen[256], count = 0;
@@ -170,7 +170,7 @@ static int by_tile(const void *a, const void *b)
  * the first operation, at which all is hashed: what others change is seen before a writer. */
 static bool is_asked(ebb_device_t *dev, uint32_t i, uint32_t access)
 {
-    struct ebb_writes *writes = dev->ebb->run->writes;
+    struct ebb_writes *writes = dev->run->writes;
     const ebb_profile_t *l = writes->profile;
     const ebb_trace_access_t *a = &trace(writes)->access[access];
     if (writes->all)
@@ -185,7 +185,7 @@ static bool is_asked(ebb_device_t *dev, uint32_t i, uint32_t access)
 /* The pieces of one operation: what its accesses touch, each tile once. */
 static bool add_pieces(ebb_device_t *dev, uint32_t i)
 {
-    struct ebb_writes *writes = dev->ebb->run->writes;
+    struct ebb_writes *writes = dev->run->writes;
     const ebb_profile_t *l = writes->profile;
     const ebb_trace_operation_t *o = &trace(writes)->operation[i];
     uint32_t begin = writes->piece_count, kept = begin;
@@ -217,7 +217,7 @@ static bool add_pieces(ebb_device_t *dev, uint32_t i)
 /* A known writer of such a buffer may write to its end. */
 static void widen_extents(ebb_device_t *dev)
 {
-    struct ebb_writes *writes = dev->ebb->run->writes;
+    struct ebb_writes *writes = dev->run->writes;
     ebb_profile_t *l = writes->profile;
     for (uint32_t i = 0; i < trace(writes)->operation_count; i++)
         for (uint32_t n = 0; n < trace(writes)->operation[i].access_count; n++) {
@@ -281,7 +281,7 @@ void ebb_pieces_stale(struct ebb_writes *writes, uint32_t buffer, uint32_t first
 
 bool ebb_pieces_lay_out(ebb_device_t *dev)
 {
-    struct ebb_writes *writes = dev->ebb->run->writes;
+    struct ebb_writes *writes = dev->run->writes;
     const ebb_trace_t *t = trace(writes);
     writes->operation = calloc((size_t)t->operation_count + 1, sizeof *writes->operation);
     writes->buffer = calloc((size_t)t->buffer_count + 1, sizeof *writes->buffer);

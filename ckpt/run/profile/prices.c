@@ -40,8 +40,7 @@ static bool mark(const bench_t *b, unsigned event)
 static double between(const bench_t *b, unsigned from, unsigned to)
 {
     float ms = 0;
-    if (ebb_driver.cuEventSynchronize(b->event[to]) ||
-        ebb_driver.cuEventElapsedTime(&ms, b->event[from], b->event[to]))
+    if (ebb_await_event(b->event[to]) || ebb_driver.cuEventElapsedTime(&ms, b->event[from], b->event[to]))
         return -1;
     return (double)ms * 1e6;
 }
@@ -65,7 +64,7 @@ static unsigned rounds_for(struct ebb_price_list *known, unsigned calls)
 
 void ebb_hold(ebb_device_t *dev, ebb_stream_t *stream, unsigned calls)
 {
-    struct ebb_price_list *known = &dev->ebb->run->price_list[dev->number];
+    struct ebb_price_list *known = dev->run->price_list;
     ebb_prices(dev);
     if (known->round_ns > 0)
         hold(known, stream, rounds_for(known, calls));
@@ -141,7 +140,7 @@ static void measure_work(struct ebb_price_list *known, bench_t *b, bool (*issue)
 /* Hashes one behind another, for most of the time of a copy; without it, and beside it. */
 static bool issue_hashes(bench_t *b, unsigned count, ebb_direction_t way, bool copy)
 {
-    struct ebb_price_list *known = &b->dev->ebb->run->price_list[b->dev->number];
+    struct ebb_price_list *known = b->dev->run->price_list;
     bool good = hold(known, b->stream, rounds_for(known, count + 8)) && mark(b, 0);
     if (copy) {
         const CUdeviceptr at = (way == EBB_OUT ? b->buffer : b->beside)->address;
@@ -157,7 +156,7 @@ static bool issue_hashes(bench_t *b, unsigned count, ebb_direction_t way, bool c
 
 static void measure_slowdown(bench_t *b, ebb_direction_t way)
 {
-    struct ebb_price_list *known = &b->dev->ebb->run->price_list[b->dev->number];
+    struct ebb_price_list *known = b->dev->run->price_list;
     const ebb_link_t link = ebb_link(b->dev);
     const double hash_ns = known->prices.hash_ns + LARGE / known->prices.hash_bytes_per_ns;
     const double hashes = 0.8 * LARGE / (way == EBB_OUT ? link.out : link.in) / hash_ns;
@@ -179,7 +178,7 @@ static void measure_slowdown(bench_t *b, ebb_direction_t way)
 
 static bool open(ebb_device_t *dev, bench_t *b)
 {
-    struct ebb_price_list *known = &dev->ebb->run->price_list[dev->number];
+    struct ebb_price_list *known = dev->run->price_list;
     CUstream stream;
     CUmodule module = ebb_hash_module(dev);
     if (!module || ebb_driver.cuModuleGetFunction(&known->hold, module, "ebb_hold") ||
@@ -207,7 +206,7 @@ static void close(ebb_device_t *dev, bench_t *b)
 
 static void measure(ebb_device_t *dev, bench_t *b)
 {
-    struct ebb_price_list *known = &dev->ebb->run->price_list[dev->number];
+    struct ebb_price_list *known = dev->run->price_list;
     const ebb_traffic_t before = ebb_traffic(dev);
     measure_calls(known, b);
     measure_hold(known, b);
@@ -229,7 +228,7 @@ static void measure(ebb_device_t *dev, bench_t *b)
 
 ebb_prices_t ebb_prices(ebb_device_t *dev)
 {
-    struct ebb_price_list *known = &dev->ebb->run->price_list[dev->number];
+    struct ebb_price_list *known = dev->run->price_list;
     bench_t b = {.dev = dev};
     if (known->tried)
         return known->prices;

@@ -65,7 +65,7 @@ const char *ebb_record_difference(const ebb_recording_t *recording, uint32_t ind
                                   const ebb_operation_t *operation);
 
 /* What orders streams and host; noted while a step is recorded. */
-void ebb_record_order(ebb_t *ebb, const ebb_order_t *order);
+void ebb_record_order(ebb_device_t *dev, const ebb_order_t *order);
 
 void ebb_recording_delete(ebb_recording_t *recording);
 
@@ -104,16 +104,16 @@ typedef enum ebb_learned {
 bool ebb_learn_begin(ebb_device_t *dev, ebb_profile_t *profile);
 /* The step under way turns out to be of the kind that these profiling passes are about. False: it has begun as one of another
  * kind and is no good for this one. */
-bool ebb_learn_give(ebb_t *ebb, ebb_profile_t *profile);
+bool ebb_learn_give(ebb_device_t *dev, ebb_profile_t *profile);
 /* It has ended. The host waits for the device. */
 ebb_learned_t ebb_learn_end(ebb_device_t *dev);
 /* Something came in between: this step teaches nothing. */
 void ebb_learn_abandon(ebb_device_t *dev);
-bool ebb_learn_running(ebb_t *ebb);
+bool ebb_learn_running(ebb_device_t *dev);
 /* What the step under way is matched with, if it is a profiling pass (tracker.h); NULL: nothing. */
-ebb_recording_t *ebb_learn_recording(ebb_t *ebb);
+ebb_recording_t *ebb_learn_recording(ebb_device_t *dev);
 /* Memory is short: gives back what learning holds of it and does not use just now. False: nothing. */
-bool ebb_learn_relieve(ebb_t *ebb);
+bool ebb_learn_relieve(ebb_device_t *dev);
 
 /* What happens in it. `before`: its buffers are resident and held; after `after` they need not be. */
 void ebb_learn_before(ebb_device_t *dev, const ebb_operation_t *operation);

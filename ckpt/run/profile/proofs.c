@@ -133,8 +133,8 @@ bool ebb_proofs_is_needed(ebb_device_t *dev, ebb_profile_t *l)
 
 bool ebb_proofs_begin(ebb_device_t *dev)
 {
-    struct ebb_proofs *proofs = dev->ebb->run->proofs;
-    ebb_profile_t *l = dev->ebb->run->pass->profile;
+    struct ebb_proofs *proofs = dev->run->proofs;
+    ebb_profile_t *l = dev->run->pass->profile;
     const double most_ns = guess_most(l);
     memset(proofs, 0, sizeof *proofs);
     ebb_words_forget(dev->ebb);
@@ -151,7 +151,7 @@ bool ebb_proofs_begin(ebb_device_t *dev)
 /* False: too many. */
 static bool list_subjects(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
 {
-    struct ebb_proofs *proofs = dev->ebb->run->proofs;
+    struct ebb_proofs *proofs = dev->run->proofs;
     const ebb_profile_t *l = proofs->profile;
     const ebb_trace_operation_t *o = &l->recorded.trace->operation[i];
     proofs->count = 0;
@@ -243,9 +243,9 @@ static double time_needed(struct ebb_proofs *proofs, uint64_t duration_ns)
     return replays * (double)duration_ns + 2.0 * LAUNCH_NS + bytes / proofs->bytes_per_ns;
 }
 
-static void give_scratch_back(ebb_t *ebb)
+static void give_scratch_back(ebb_device_t *dev)
 {
-    struct ebb_proofs *proofs = ebb->run->proofs;
+    struct ebb_proofs *proofs = dev->run->proofs;
     ebb_scratch_free(proofs->scratch, proofs->stream);
     proofs->scratch = NULL;
 }
@@ -253,22 +253,22 @@ static void give_scratch_back(ebb_t *ebb)
 /* Used in the order of the stream. Another stream gets another. */
 static bool take_scratch(ebb_device_t *dev, size_t bytes, ebb_stream_t *stream)
 {
-    struct ebb_proofs *proofs = dev->ebb->run->proofs;
+    struct ebb_proofs *proofs = dev->run->proofs;
     if (proofs->scratch && proofs->stream == stream && proofs->scratch->bytes >= bytes)
         return true;
-    give_scratch_back(dev->ebb);
+    give_scratch_back(dev);
     proofs->scratch = ebb_scratch_alloc(dev, bytes, stream);
     proofs->stream = stream;
     return proofs->scratch != NULL;
 }
 
-bool ebb_learn_relieve(ebb_t *ebb)
+bool ebb_learn_relieve(ebb_device_t *dev)
 {
-    struct ebb_proofs *proofs = ebb->run->proofs;
+    struct ebb_proofs *proofs = dev->run->proofs;
     if (!proofs->scratch || proofs->tried)
         return false;
     proofs->is_short = true;
-    give_scratch_back(ebb);
+    give_scratch_back(dev);
     return true;
 }
 
@@ -286,7 +286,7 @@ static uint32_t tiles_asked(struct ebb_proofs *proofs)
 /* The scratch begins as the replays shall find it. */
 static ebb_status_t fill(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    struct ebb_proofs *proofs = dev->ebb->run->proofs;
+    struct ebb_proofs *proofs = dev->run->proofs;
     ebb_tile_list_t list;
     unsigned written = 0;
     ebb_tiles_begin(&list, proofs->tiles, op->stream, EBB_TILES_MOVE);
@@ -309,7 +309,7 @@ static ebb_status_t fill(ebb_device_t *dev, const ebb_operation_t *op)
 
 void ebb_proofs_before(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
 {
-    struct ebb_proofs *proofs = dev->ebb->run->proofs;
+    struct ebb_proofs *proofs = dev->run->proofs;
     ebb_fact_t *f = &proofs->profile->fact[i];
     const ebb_trace_operation_t *o = &proofs->profile->recorded.trace->operation[i];
     proofs->tried = false;
@@ -344,7 +344,7 @@ void ebb_proofs_before(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
 
 static ebb_status_t replay(ebb_device_t *dev, const ebb_operation_t *op, bool zero)
 {
-    struct ebb_proofs *proofs = dev->ebb->run->proofs;
+    struct ebb_proofs *proofs = dev->run->proofs;
     const ebb_issued_t issued = ebb_issued_view(op);
     ebb_pointer_t pointer[EBB_RELAUNCH_POINTERS];
     unsigned count = 0;
@@ -363,7 +363,7 @@ static ebb_status_t replay(ebb_device_t *dev, const ebb_operation_t *op, bool ze
 /* What came out, in the order in which it is read in judge: of each subject, the replays'. */
 static ebb_status_t compare(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    struct ebb_proofs *proofs = dev->ebb->run->proofs;
+    struct ebb_proofs *proofs = dev->run->proofs;
     ebb_tile_list_t list;
     ebb_tiles_begin(&list, proofs->tiles, op->stream, EBB_TILES_COMPARE);
     for (unsigned s = 0; s < proofs->count; s++) {
@@ -381,7 +381,7 @@ static ebb_status_t compare(ebb_device_t *dev, const ebb_operation_t *op)
 
 void ebb_proofs_after(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
 {
-    struct ebb_proofs *proofs = dev->ebb->run->proofs;
+    struct ebb_proofs *proofs = dev->run->proofs;
     ebb_fact_t *f = &proofs->profile->fact[i];
     if (!proofs->tried)
         return;
@@ -396,7 +396,7 @@ void ebb_proofs_after(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
             *t = proofs->now;
     }
     if (proofs->is_short)
-        give_scratch_back(dev->ebb);
+        give_scratch_back(dev);
 }
 
 /* ---- what came out ---- */
@@ -411,7 +411,7 @@ static bool differs(struct ebb_proofs *proofs, uint32_t *result, uint32_t tiles)
 
 static void judge(ebb_device_t *dev, const trial_t *trial)
 {
-    struct ebb_proofs *proofs = dev->ebb->run->proofs;
+    struct ebb_proofs *proofs = dev->run->proofs;
     ebb_profile_t *l = proofs->profile;
     const ebb_trace_t *t = l->recorded.trace;
     const ebb_trace_operation_t *o = &t->operation[trial->operation];
@@ -449,14 +449,14 @@ static void judge(ebb_device_t *dev, const trial_t *trial)
 
 bool ebb_proofs_end(ebb_device_t *dev, bool good)
 {
-    struct ebb_proofs *proofs = dev->ebb->run->proofs;
+    struct ebb_proofs *proofs = dev->run->proofs;
     if (!good)
         ebb_wait_for_device(dev->ebb);
     proofs->profile->proofs_guessed_ns += proofs->spent_ns;
-    bool read = good && !ebb_tiles_read(proofs->tiles, dev->ebb->run->pass->stream);
+    bool read = good && !ebb_tiles_read(proofs->tiles, dev->run->pass->stream);
     for (uint32_t i = 0; read && i < proofs->trial_count; i++)
         judge(dev, &proofs->trial[i]);
-    give_scratch_back(dev->ebb);
+    give_scratch_back(dev);
     ebb_tiles_delete(dev, proofs->tiles);
     free(proofs->trial);
     memset(proofs, 0, sizeof *proofs);

@@ -140,9 +140,9 @@ static uint32_t event_of(struct ebb_record *record, const ebb_order_t *o)
     return record->event[i].id = record->events++;
 }
 
-void ebb_record_order(ebb_t *ebb, const ebb_order_t *o)
+void ebb_record_order(ebb_device_t *dev, const ebb_order_t *o)
 {
-    struct ebb_record *record = ebb->run->record;
+    struct ebb_record *record = dev->run->record;
     if (!record->broken && record->result.trace)
         record->broken = o->kind == EBB_ORDER_NOT_RECORDED ||
                          !add_sync(record, (ebb_sync_kind_t)(EBB_SYNC_RECORD + (int)o->kind), o->stream,
@@ -151,8 +151,8 @@ void ebb_record_order(ebb_t *ebb, const ebb_order_t *o)
 
 void ebb_record_allocated(const ebb_buffer_t *b, ebb_stream_t *stream)
 {
-    ebb_t *ebb = b->range->device->ebb;
-    struct ebb_record *record = ebb->run->record;
+    ebb_device_t *dev = b->range->device;
+    struct ebb_record *record = dev->run->record;
     uint32_t id = 0;
     ebb_trace_buffer_t *entry = record->broken ? NULL : entry_of(record, b, &id);
     if (entry)
@@ -162,8 +162,8 @@ void ebb_record_allocated(const ebb_buffer_t *b, ebb_stream_t *stream)
 
 void ebb_record_freed(const ebb_buffer_t *b, ebb_stream_t *stream)
 {
-    ebb_t *ebb = b->range->device->ebb;
-    struct ebb_record *record = ebb->run->record;
+    ebb_device_t *dev = b->range->device;
+    struct ebb_record *record = dev->run->record;
     uint32_t id = 0;
     ebb_trace_buffer_t *entry = record->broken ? NULL : entry_of(record, b, &id);
     if (entry)
@@ -235,7 +235,7 @@ static void judge(const ebb_operation_t *op, ebb_trace_operation_t *o)
 
 static bool record_operation(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    struct ebb_record *record = dev->ebb->run->record;
+    struct ebb_record *record = dev->run->record;
     ebb_recording_t *r = &record->result;
     uint32_t stream = number_of_stream(record, op->stream), index = r->trace->operation_count;
     ebb_trace_operation_t *o =
@@ -274,7 +274,7 @@ static bool record_operation(ebb_device_t *dev, const ebb_operation_t *op)
 
 void ebb_record_operation(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    struct ebb_record *record = dev->ebb->run->record;
+    struct ebb_record *record = dev->run->record;
     if (!record->broken)
         record->broken = !record_operation(dev, op);
 }
@@ -291,7 +291,7 @@ static int by_generation(const void *a, const void *b)
  * not touch. */
 static bool list_present(ebb_device_t *dev)
 {
-    struct ebb_record *record = dev->ebb->run->record;
+    struct ebb_record *record = dev->run->record;
     size_t count = 0;
     uint32_t id;
     for (const ebb_buffer_t *b = ebb_buffer_oldest(dev); b; b = b->newer)
@@ -313,7 +313,7 @@ static bool list_present(ebb_device_t *dev)
 
 bool ebb_record_begin(ebb_device_t *dev)
 {
-    struct ebb_record *record = dev->ebb->run->record;
+    struct ebb_record *record = dev->run->record;
     record->result.trace = ebb_trace_new(EBB_CHUNK_BYTES);
     record->broken = !record->result.trace || !list_present(dev);
     record->listens = true;
@@ -321,11 +321,11 @@ bool ebb_record_begin(ebb_device_t *dev)
     return true;
 }
 
-static void reset(ebb_t *ebb)
+static void reset(ebb_device_t *dev)
 {
-    struct ebb_record *record = ebb->run->record;
+    struct ebb_record *record = dev->run->record;
     if (record->listens)
-        ebb_run_want_order(ebb, false);
+        ebb_run_want_order(dev->ebb, false);
     free(record->numbers.at);
     free(record->event);
     memset(record, 0, sizeof *record);
@@ -367,7 +367,7 @@ static const char *why_no_step(const struct ebb_record *record)
 
 bool ebb_record_end(ebb_device_t *dev, bool good)
 {
-    struct ebb_record *record = dev->ebb->run->record;
+    struct ebb_record *record = dev->run->record;
     ebb_recording_t *r = &record->result;
     const char *wrong = good ? why_no_step(record) : NULL;
     if (wrong)
@@ -376,7 +376,7 @@ bool ebb_record_end(ebb_device_t *dev, bool good)
         r->left = calloc((size_t)r->trace->buffer_count + 1, sizeof *r->left);
     if (!good || wrong || !r->left) {
         ebb_recording_delete(r);
-        reset(dev->ebb);
+        reset(dev);
         return false;
     }
     for (uint32_t i = 0; i < r->trace->buffer_count; i++) {
@@ -385,8 +385,8 @@ bool ebb_record_end(ebb_device_t *dev, bool good)
             b->next = i; /* until it is seen to be another one */
         r->left[i] = b->dies == EBB_NONE ? r->generation[i] : 0;
     }
-    ebb_profile_t *l = dev->ebb->run->pass->profile;
+    ebb_profile_t *l = dev->run->pass->profile;
     l->recorded = *r;
-    reset(dev->ebb);
+    reset(dev);
     return ebb_pieces_measure(l);
 }

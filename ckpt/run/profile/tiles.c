@@ -30,12 +30,15 @@ static size_t host_bytes(const ebb_tiles_t *t)
 static bool load(ebb_device_t *dev)
 {
     static const char *const name[] = {"ebb_tiles_hash", "ebb_tiles_move", "ebb_tiles_compare"};
-    CUmodule module = dev->ebb->run->tile_kernels[dev->number].of[0] ? NULL : ebb_hash_module(dev);
-    for (int i = 2; i >= 0 && !dev->ebb->run->tile_kernels[dev->number].of[0]; i--)
-        if (!module ||
-            ebb_driver.cuModuleGetFunction(&dev->ebb->run->tile_kernels[dev->number].of[i], module, name[i]))
-            return false;
-    return true;
+    CUfunction *of = dev->run->tile_kernels->of;
+    if (of[0])
+        return true;
+    CUmodule module = ebb_hash_module(dev);
+    const ebb_away_t away = ebb_lock_leave();
+    for (int i = 2; i >= 0 && module && !ebb_driver.cuModuleGetFunction(&of[i], module, name[i]); i--)
+        ;
+    ebb_lock_return(away);
+    return of[0];
 }
 
 /* Where the program's buffers are. */
@@ -107,7 +110,7 @@ static ebb_status_t issue(ebb_device_t *dev, ebb_tile_list_t *l)
     l->jobs.low = l->tiles->low >> 16;
     l->jobs.high = (l->tiles->high >> 16) + 1;
     EBB_DRIVER(cuLaunchKernel, 0,
-               (dev->ebb->run->tile_kernels[dev->number].of[l->kind], l->jobs.tiles, 1, 1, THREADS, 1, 1, 0,
+               (dev->run->tile_kernels->of[l->kind], l->jobs.tiles, 1, 1, THREADS, 1, 1, 0,
                 ebb_stream_handle(l->stream), params, NULL));
     ebb_mark_issue(l->stream);
     l->launches++;
@@ -169,8 +172,8 @@ ebb_status_t ebb_tiles_read(ebb_tiles_t *t, ebb_stream_t *stream)
     EBB_TRY(ebb_wait_for_device(ebb_stream_device(stream)->ebb));
     EBB_DRIVER(cuMemcpyDtoHAsync_v2, host_bytes(t),
                (t->host, founds_at(t), host_bytes(t) - 8, ebb_stream_handle(stream)));
-    EBB_DRIVER(cuStreamSynchronize, 0, (ebb_stream_handle(stream)));
-    return 0;
+    const CUresult result = ebb_await_stream(ebb_stream_handle(stream));
+    return result ? ebb_fail(result, "cuStreamSynchronize", 0) : 0;
 }
 
 bool ebb_tiles_result(const ebb_tiles_t *t, uint32_t result)

@@ -93,8 +93,8 @@ static bool classify(struct ebb_times *times, const ebb_recording_t *r)
 
 static void clear(ebb_device_t *dev)
 {
-    struct ebb_event_pool *pool = &dev->ebb->run->event_pool[dev->number];
-    struct ebb_times *times = dev->ebb->run->times;
+    struct ebb_event_pool *pool = dev->run->event_pool;
+    struct ebb_times *times = dev->run->times;
     free(times->class_of);
     free(times->measured);
     free(times->span);
@@ -104,8 +104,8 @@ static void clear(ebb_device_t *dev)
 
 bool ebb_times_begin(ebb_device_t *dev)
 {
-    struct ebb_times *times = dev->ebb->run->times;
-    const ebb_recording_t *r = &dev->ebb->run->pass->profile->recorded;
+    struct ebb_times *times = dev->run->times;
+    const ebb_recording_t *r = &dev->run->pass->profile->recorded;
     size_t n = (size_t)r->trace->operation_count + 1;
     ebb_prices(dev); /* not in the middle of the step */
     times->class_of = calloc(n, sizeof *times->class_of);
@@ -119,7 +119,7 @@ bool ebb_times_begin(ebb_device_t *dev)
 
 static CUevent record(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    struct ebb_event_pool *pool = &dev->ebb->run->event_pool[dev->number];
+    struct ebb_event_pool *pool = dev->run->event_pool;
     CUevent e;
     if (pool->used == pool->count) {
         CUevent *made = ebb_array_append((void **)&pool->event, &pool->count, &pool->room, sizeof *made);
@@ -166,7 +166,7 @@ static bool is_ahead(struct ebb_times *times, uint32_t i)
 
 void ebb_times_before(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
 {
-    struct ebb_times *times = dev->ebb->run->times;
+    struct ebb_times *times = dev->run->times;
     if (times->measured[i]) {
         if (has_copies(dev)) {
             keep_copies_away(dev, NULL);
@@ -182,7 +182,7 @@ void ebb_times_before(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
 
 void ebb_times_after(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
 {
-    struct ebb_times *times = dev->ebb->run->times;
+    struct ebb_times *times = dev->run->times;
     if (!times->span[i].start)
         return;
     times->span[i].stop = record(dev, op);
@@ -228,8 +228,8 @@ static void leave_out_waiting(const struct ebb_times *times, ebb_trace_t *t)
 
 bool ebb_times_end(ebb_device_t *dev, bool good)
 {
-    struct ebb_times *times = dev->ebb->run->times;
-    ebb_trace_t *t = dev->ebb->run->pass->profile->recorded.trace;
+    struct ebb_times *times = dev->run->times;
+    ebb_trace_t *t = dev->run->pass->profile->recorded.trace;
     uint64_t end[EBB_RECORD_STREAMS] = {0};
     good = good && !ebb_wait_for_device(dev->ebb);
     for (uint32_t i = 0; good && i < t->operation_count; i++) {

@@ -47,7 +47,7 @@ static piece_t *pieces_of(const struct ebb_writes *writes, uint32_t operation)
 
 static void clear(ebb_device_t *dev)
 {
-    struct ebb_writes *writes = dev->ebb->run->writes;
+    struct ebb_writes *writes = dev->run->writes;
     ebb_tiles_delete(dev, writes->tiles);
     free(writes->piece);
     free(writes->operation);
@@ -59,8 +59,8 @@ static void clear(ebb_device_t *dev)
 
 bool ebb_writes_begin(ebb_device_t *dev)
 {
-    struct ebb_writes *writes = dev->ebb->run->writes;
-    writes->profile = dev->ebb->run->pass->profile;
+    struct ebb_writes *writes = dev->run->writes;
+    writes->profile = dev->run->pass->profile;
     writes->all = !writes->profile->turn;
     if (ebb_pieces_lay_out(dev) &&
         (writes->tiles = ebb_tiles_new(dev, writes->hashes, writes->results, writes->founds))) {
@@ -112,7 +112,7 @@ static void set_fresh(struct ebb_writes *writes, const piece_t *p, uint32_t oper
 static void hash_piece(ebb_device_t *dev, ebb_tile_list_t *list, const piece_t *p, uint32_t result,
                        uint32_t found)
 {
-    const ebb_buffer_t *b = ebb_match_buffer(dev->ebb, p->buffer);
+    const ebb_buffer_t *b = ebb_match_buffer(dev, p->buffer);
     if (b)
         ebb_tiles_hash(dev, list, b->address + (size_t)p->first * EBB_TILE_BYTES, bytes_of(p, b), p->hash,
                        result, p->first ? EBB_NONE : found);
@@ -148,7 +148,7 @@ static void hash_whole(ebb_tile_list_t *list, const ebb_buffer_t *b, uint32_t id
                        bool rest, uint32_t but_by)
 {
     ebb_device_t *dev = b->range->device;
-    struct ebb_writes *writes = dev->ebb->run->writes;
+    struct ebb_writes *writes = dev->run->writes;
     const uint32_t count = ebb_tile_count(b->bytes);
     ebb_tile_t *tile = ebb_piece_tile(writes, id, 0);
     for (uint32_t k = 0, n; k < count; k += n ? n : 1) {
@@ -172,7 +172,7 @@ static bool is_first_of_whole(struct ebb_writes *writes, const piece_t *p, uint3
 /* `hashed_by`: 1 + the operation behind which it happens. */
 static void hash_first(ebb_tile_list_t *list, const ebb_buffer_t *b, uint32_t id, uint32_t hashed_by)
 {
-    ebb_tile_t *tile = ebb_piece_tile(b->range->device->ebb->run->writes, id, 0);
+    ebb_tile_t *tile = ebb_piece_tile(b->range->device->run->writes, id, 0);
     hash_whole(list, b, id, STALE, false, EBB_NONE);
     for (uint32_t n = 0; n < ebb_tile_count(b->bytes); n++)
         if (tile[n].state == STALE) {
@@ -185,12 +185,12 @@ static void hash_first(ebb_tile_list_t *list, const ebb_buffer_t *b, uint32_t id
  * Not where a tile would be hashed twice in it. */
 static void ask_for_next(ebb_device_t *dev, ebb_tile_list_t *list, uint32_t i)
 {
-    struct ebb_writes *writes = dev->ebb->run->writes;
-    uint32_t next = ebb_match_next(dev->ebb, i);
+    struct ebb_writes *writes = dev->run->writes;
+    uint32_t next = ebb_match_next(dev, i);
     if (next == EBB_NONE)
         return;
     for (piece_t *p = pieces_of(writes, next); p < pieces_of(writes, next + 1); p++) {
-        const ebb_buffer_t *b = ebb_match_buffer(dev->ebb, p->buffer);
+        const ebb_buffer_t *b = ebb_match_buffer(dev, p->buffer);
         const uint32_t shared = tiles_shared(writes, p, i);
         if (!b || !is_recoverable(b) || writes->profile->buffer[p->buffer].crossed)
             continue;
@@ -214,23 +214,23 @@ static void ask_for_next(ebb_device_t *dev, ebb_tile_list_t *list, uint32_t i)
 }
 
 /* They are used until here, and are none of this operation's. */
-static void touch_next(ebb_t *ebb, uint32_t i, ebb_stream_t *stream)
+static void touch_next(ebb_device_t *dev, uint32_t i, ebb_stream_t *stream)
 {
-    struct ebb_writes *writes = ebb->run->writes;
-    const uint32_t next = ebb_match_next(ebb, i);
+    struct ebb_writes *writes = dev->run->writes;
+    const uint32_t next = ebb_match_next(dev, i);
     if (next == EBB_NONE)
         return;
     for (const piece_t *p = pieces_of(writes, next); p < pieces_of(writes, next + 1); p++)
-        if ((p->done_early || p->is_ready) && ebb_match_buffer(ebb, p->buffer))
-            ebb_buffer_touch(ebb_match_buffer(ebb, p->buffer), ebb_mark_here(stream));
+        if ((p->done_early || p->is_ready) && ebb_match_buffer(dev, p->buffer))
+            ebb_buffer_touch(ebb_match_buffer(dev, p->buffer), ebb_mark_here(stream));
 }
 
 /* What something else has touched meanwhile must be hashed again. */
-static void note_strays(ebb_t *ebb, uint32_t i)
+static void note_strays(ebb_device_t *dev, uint32_t i)
 {
-    struct ebb_writes *writes = ebb->run->writes;
+    struct ebb_writes *writes = dev->run->writes;
     for (piece_t *p = pieces_of(writes, i); p < pieces_of(writes, i + 1); p++) {
-        if (!ebb_match_take_strayed(ebb, p->buffer))
+        if (!ebb_match_take_strayed(dev, p->buffer))
             continue;
         ebb_pieces_stale(writes, p->buffer, 0, ebb_tile_count(trace(writes)->buffer[p->buffer].bytes));
         for (piece_t *x = p; x < pieces_of(writes, i + 1); x++)
@@ -241,15 +241,15 @@ static void note_strays(ebb_t *ebb, uint32_t i)
 
 void ebb_writes_before(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
 {
-    struct ebb_writes *writes = dev->ebb->run->writes;
+    struct ebb_writes *writes = dev->run->writes;
     ebb_tile_list_t list;
     writes->operation[i].seen = true;
-    note_strays(dev->ebb, i);
+    note_strays(dev, i);
     if (writes->failed || pieces_of(writes, i) == pieces_of(writes, i + 1))
         return;
     ebb_tiles_begin(&list, writes->tiles, op->stream, EBB_TILES_HASH);
     for (piece_t *p = pieces_of(writes, i); p < pieces_of(writes, i + 1); p++) {
-        const ebb_buffer_t *b = ebb_match_buffer(dev->ebb, p->buffer);
+        const ebb_buffer_t *b = ebb_match_buffer(dev, p->buffer);
         if (writes->interrupted)
             p->is_ready = p->done_early = false;
         if (b && is_first_of_whole(writes, p, i))
@@ -281,7 +281,7 @@ static void note_unwatched(struct ebb_writes *writes, uint32_t i)
 void ebb_writes_stray(ebb_device_t *dev, const ebb_operation_t *op)
 {
     (void)op;
-    dev->ebb->run->writes->interrupted = true;
+    dev->run->writes->interrupted = true;
 }
 
 static void note_touched(struct ebb_writes *writes, uint32_t i)
@@ -317,7 +317,7 @@ static bool is_named(const struct ebb_writes *writes, uint32_t i, CUdeviceptr wo
 
 void ebb_writes_after(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
 {
-    struct ebb_writes *writes = dev->ebb->run->writes;
+    struct ebb_writes *writes = dev->run->writes;
     ebb_tile_list_t list;
     note_named(writes, i, op);
     if (trace(writes)->operation[i].kind != EBB_TRACE_KERNEL)
@@ -332,14 +332,14 @@ void ebb_writes_after(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
         set_fresh(writes, p, i);
     }
     for (const piece_t *p = pieces_of(writes, i); p < pieces_of(writes, i + 1); p++) {
-        const ebb_buffer_t *b = ebb_match_buffer(dev->ebb, p->buffer);
+        const ebb_buffer_t *b = ebb_match_buffer(dev, p->buffer);
         if (b && writes->buffer[p->buffer].rest_at != EBB_NONE && writes->buffer[p->buffer].last_use == i &&
             (p == pieces_of(writes, i) || p[-1].buffer != p->buffer))
             hash_whole(&list, b, p->buffer, FRESH, true, i + 1);
     }
     ask_for_next(dev, &list, i);
     writes->failed = ebb_tiles_end(dev, &list) != 0;
-    touch_next(dev->ebb, i, op->stream);
+    touch_next(dev, i, op->stream);
 }
 
 /* ---- what came out ---- */
@@ -358,7 +358,7 @@ static void widen(ebb_trace_access_t *a, uint32_t first, uint32_t count)
 /* An operation's accesses to a tile are its writers. */
 static void blame(ebb_device_t *dev, uint32_t i, const piece_t *p, uint32_t tile)
 {
-    struct ebb_writes *writes = dev->ebb->run->writes;
+    struct ebb_writes *writes = dev->run->writes;
     const ebb_profile_t *l = writes->profile;
     const ebb_trace_operation_t *o = &trace(writes)->operation[i];
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
@@ -375,7 +375,7 @@ static void blame(ebb_device_t *dev, uint32_t i, const piece_t *p, uint32_t tile
  * next pointer, and watched so; else any operation that touches it may have made it, anywhere. */
 static void mark_all_as_writers(ebb_device_t *dev, uint32_t buffer)
 {
-    struct ebb_writes *writes = dev->ebb->run->writes;
+    struct ebb_writes *writes = dev->run->writes;
     ebb_profile_t *l = writes->profile;
     if (writes->all) {
         l->buffer[buffer].wide = true;
@@ -393,7 +393,7 @@ static void mark_all_as_writers(ebb_device_t *dev, uint32_t buffer)
 
 static void judge_pointers(ebb_device_t *dev, uint32_t i, const piece_t *p)
 {
-    struct ebb_writes *writes = dev->ebb->run->writes;
+    struct ebb_writes *writes = dev->run->writes;
     const uint64_t *found =
         p->first || p->found == EBB_NONE ? NULL : ebb_tiles_found(writes->tiles, p->found);
     unsigned type;
@@ -410,7 +410,7 @@ static void judge_pointers(ebb_device_t *dev, uint32_t i, const piece_t *p)
 
 static void judge_words(ebb_device_t *dev, uint32_t i)
 {
-    struct ebb_writes *writes = dev->ebb->run->writes;
+    struct ebb_writes *writes = dev->run->writes;
     const ebb_profile_t *l = writes->profile;
     const ebb_trace_operation_t *o = &trace(writes)->operation[i];
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
@@ -431,7 +431,7 @@ static void judge_words(ebb_device_t *dev, uint32_t i)
 
 static void judge_operation(ebb_device_t *dev, uint32_t i)
 {
-    struct ebb_writes *writes = dev->ebb->run->writes;
+    struct ebb_writes *writes = dev->run->writes;
     for (const piece_t *p = pieces_of(writes, i); p < pieces_of(writes, i + 1); p++) {
         bool early = false;
         for (uint32_t n = 0; n < p->count; n++) {
@@ -448,7 +448,7 @@ static void judge_operation(ebb_device_t *dev, uint32_t i)
 
 static void judge_rest(ebb_device_t *dev, uint32_t b)
 {
-    struct ebb_writes *writes = dev->ebb->run->writes;
+    struct ebb_writes *writes = dev->run->writes;
     uint32_t count = ebb_tile_count(trace(writes)->buffer[b].bytes);
     bool changed = false;
     for (uint32_t n = 0; writes->buffer[b].rest_at != EBB_NONE && n < count; n++)
@@ -460,8 +460,8 @@ static void judge_rest(ebb_device_t *dev, uint32_t b)
 
 bool ebb_writes_end(ebb_device_t *dev, bool good)
 {
-    struct ebb_writes *writes = dev->ebb->run->writes;
-    if (good && !writes->failed && !ebb_tiles_read(writes->tiles, dev->ebb->run->pass->stream)) {
+    struct ebb_writes *writes = dev->run->writes;
+    if (good && !writes->failed && !ebb_tiles_read(writes->tiles, dev->run->pass->stream)) {
         for (uint32_t i = 0; i < trace(writes)->operation_count; i++)
             if (writes->operation[i].seen)
                 judge_operation(dev, i);

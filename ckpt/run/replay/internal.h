@@ -50,29 +50,29 @@ typedef struct ebb_recipes {
     ebb_recipe_counts_t counts;
 } recipes_t;
 
-static inline const ebb_trace_operation_t *ebb_recorded(ebb_t *ebb, uint32_t operation)
+static inline const ebb_trace_operation_t *ebb_recorded(ebb_device_t *dev, uint32_t operation)
 {
-    ebb_tracked_t *tracked = ebb->run->tracked;
+    ebb_tracked_t *tracked = dev->run->tracked;
     return &tracked->learned->trace->operation[operation];
 }
 
-static inline const ebb_trace_access_t *ebb_accesses(ebb_t *ebb, uint32_t operation)
+static inline const ebb_trace_access_t *ebb_accesses(ebb_device_t *dev, uint32_t operation)
 {
-    ebb_tracked_t *tracked = ebb->run->tracked;
-    return &tracked->learned->trace->access[ebb_recorded(ebb, operation)->first_access];
+    ebb_tracked_t *tracked = dev->run->tracked;
+    return &tracked->learned->trace->access[ebb_recorded(dev, operation)->first_access];
 }
 
 /* The first access of an operation to its buffer. */
-static inline bool ebb_is_first(ebb_t *ebb, uint32_t operation, uint32_t k)
+static inline bool ebb_is_first(ebb_device_t *dev, uint32_t operation, uint32_t k)
 {
-    ebb_tracked_t *tracked = ebb->run->tracked;
+    ebb_tracked_t *tracked = dev->run->tracked;
     const ebb_trace_t *t = tracked->learned->trace;
     return ebb_trace_is_first(t, operation, t->operation[operation].first_access + k);
 }
 
-static inline bool ebb_is_dropped(ebb_t *ebb, uint32_t id)
+static inline bool ebb_is_dropped(ebb_device_t *dev, uint32_t id)
 {
-    recipes_t *recipes = ebb->run->recipes;
+    recipes_t *recipes = dev->run->recipes;
     return recipes->of[id].place != EBB_NONE;
 }
 
@@ -82,27 +82,27 @@ typedef struct recipe {
     uint32_t count;
 } recipe_t;
 
-static inline recipe_t ebb_recipe_of(ebb_t *ebb, uint32_t id)
+static inline recipe_t ebb_recipe_of(ebb_device_t *dev, uint32_t id)
 {
-    recipes_t *recipes = ebb->run->recipes;
+    recipes_t *recipes = dev->run->recipes;
     const content_t *c = &recipes->of[id];
     return c->orphan ? (recipe_t){c->orphan->operation, c->orphan->count} : (recipe_t){c->chain, c->length};
 }
 
 /* In a recipe of `id`: the access only reads, and what it reads is in its buffer, or dropped itself. */
-static inline bool ebb_is_there(ebb_t *ebb, uint32_t id, uint32_t operation, uint32_t k)
+static inline bool ebb_is_there(ebb_device_t *dev, uint32_t id, uint32_t operation, uint32_t k)
 {
-    ebb_tracked_t *tracked = ebb->run->tracked;
-    recipes_t *recipes = ebb->run->recipes;
-    const ebb_trace_access_t *a = &ebb_accesses(ebb, operation)[k];
+    ebb_tracked_t *tracked = dev->run->tracked;
+    recipes_t *recipes = dev->run->recipes;
+    const ebb_trace_access_t *a = &ebb_accesses(dev, operation)[k];
     return a->buffer != id && a->mode == EBB_READS && tracked->buffer[a->buffer] &&
-           recipes->of[a->buffer].version == recipes->seen[ebb_recorded(ebb, operation)->first_access + k];
+           recipes->of[a->buffer].version == recipes->seen[ebb_recorded(dev, operation)->first_access + k];
 }
 
 /* The access is to memory of ebb's own, in place of the buffer. */
-static inline bool ebb_is_own(ebb_t *ebb, uint32_t id, uint32_t operation, uint32_t k)
+static inline bool ebb_is_own(ebb_device_t *dev, uint32_t id, uint32_t operation, uint32_t k)
 {
-    return ebb_accesses(ebb, operation)[k].buffer != id && !ebb_is_there(ebb, id, operation, k);
+    return ebb_accesses(dev, operation)[k].buffer != id && !ebb_is_there(dev, id, operation, k);
 }
 
 /* ---- recipe.c ---- */
@@ -111,18 +111,18 @@ static inline bool ebb_is_own(ebb_t *ebb, uint32_t id, uint32_t operation, uint3
 ebb_stream_t *ebb_recipe_side(ebb_device_t *dev);
 
 /* Memory to keep recipes of the step that is followed. False: there is none. */
-bool ebb_recipe_open(ebb_t *ebb);
+bool ebb_recipe_open(ebb_device_t *dev);
 /* Operation `index` was issued as recorded; `kept`: R.issued has it. */
-void ebb_recipe_note(ebb_t *ebb, uint32_t index, bool kept);
+void ebb_recipe_note(ebb_device_t *dev, uint32_t index, bool kept);
 /* The buffer has another content, of unknown origin. */
-void ebb_recipe_note_stray(ebb_t *ebb, uint32_t id);
-void ebb_recipe_list(ebb_t *ebb, uint32_t id);
+void ebb_recipe_note_stray(ebb_device_t *dev, uint32_t id);
+void ebb_recipe_list(ebb_device_t *dev, uint32_t id);
 /* Makes what is dropped and reads `input`; EBB_NONE: all of it. */
-ebb_status_t ebb_recipe_make_readers(ebb_t *ebb, uint32_t input, ebb_stream_t *stream);
+ebb_status_t ebb_recipe_make_readers(ebb_device_t *dev, uint32_t input, ebb_stream_t *stream);
 
 /* ---- recipe_make.c ---- */
 
 /* Fills R.last_read for a recipe, or clears it again. */
-void ebb_recipe_note_reads(ebb_t *ebb, uint32_t id, const recipe_t *recipe, bool fill);
+void ebb_recipe_note_reads(ebb_device_t *dev, uint32_t id, const recipe_t *recipe, bool fill);
 
 #endif

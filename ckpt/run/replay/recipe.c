@@ -18,18 +18,18 @@ enum { ISSUE_NS = 4000 };
 
 const size_t ebb_part_recipes = sizeof(recipes_t);
 
-ebb_recipe_counts_t ebb_recipe_counts(ebb_t *ebb)
+ebb_recipe_counts_t ebb_recipe_counts(ebb_device_t *dev)
 {
-    return ebb->run->recipes->counts;
+    return dev->run->recipes->counts;
 }
 
 ebb_stream_t *ebb_recipe_side(ebb_device_t *dev)
 {
-    recipes_t *recipes = dev->ebb->run->recipes;
+    recipes_t *recipes = dev->run->recipes;
     CUstream handle;
     if (!recipes->side && !ebb_driver.cuStreamCreate(&handle, CU_STREAM_NON_BLOCKING))
         recipes->side = ebb_stream_of(dev, handle);
-    return recipes->side ? recipes->side : dev->ebb->run->tracked->learned->stream;
+    return recipes->side ? recipes->side : dev->run->tracked->learned->stream;
 }
 
 static const ebb_trace_t *trace(ebb_tracked_t *tracked)
@@ -40,103 +40,103 @@ static const ebb_trace_t *trace(ebb_tracked_t *tracked)
 /* ---- does a recipe hold? ---- */
 
 /* Whether the recipe of `id` reads buffer `input`. */
-static bool reads(ebb_t *ebb, uint32_t id, uint32_t input)
+static bool reads(ebb_device_t *dev, uint32_t id, uint32_t input)
 {
-    const recipe_t r = ebb_recipe_of(ebb, id);
+    const recipe_t r = ebb_recipe_of(dev, id);
     for (uint32_t i = 0; i < r.count; i++)
-        for (uint32_t k = 0; k < ebb_recorded(ebb, r.operation[i])->access_count; k++)
-            if (ebb_accesses(ebb, r.operation[i])[k].buffer == input &&
-                ebb_is_there(ebb, id, r.operation[i], k))
+        for (uint32_t k = 0; k < ebb_recorded(dev, r.operation[i])->access_count; k++)
+            if (ebb_accesses(dev, r.operation[i])[k].buffer == input &&
+                ebb_is_there(dev, id, r.operation[i], k))
                 return true;
     return false;
 }
 
 static bool may_write(const ebb_operation_t *op, const ebb_buffer_t *b)
 {
-    ebb_t *ebb = b->range->device->ebb;
-    ebb_tracked_t *tracked = ebb->run->tracked;
+    ebb_device_t *dev = b->range->device;
+    ebb_tracked_t *tracked = dev->run->tracked;
     for (uint32_t i = 0; i < op->access_count; i++)
         if (op->access[i].buffer == b &&
-            (!tracked->matches || ebb_accesses(ebb, tracked->at)[i].mode != EBB_READS))
+            (!tracked->matches || ebb_accesses(dev, tracked->at)[i].mode != EBB_READS))
             return true;
     return op->opaque;
 }
 
 /* What a recipe reads: there, and as it was. */
-static bool is_unchanged(ebb_t *ebb, uint32_t operation, uint32_t k)
+static bool is_unchanged(ebb_device_t *dev, uint32_t operation, uint32_t k)
 {
-    ebb_tracked_t *tracked = ebb->run->tracked;
-    recipes_t *recipes = ebb->run->recipes;
-    const ebb_trace_access_t *a = &ebb_accesses(ebb, operation)[k];
+    ebb_tracked_t *tracked = dev->run->tracked;
+    recipes_t *recipes = dev->run->recipes;
+    const ebb_trace_access_t *a = &ebb_accesses(dev, operation)[k];
     const ebb_buffer_t *b = tracked->buffer[a->buffer];
     return b && !b->pinned &&
-           recipes->of[a->buffer].version == recipes->seen[ebb_recorded(ebb, operation)->first_access + k] &&
+           recipes->of[a->buffer].version == recipes->seen[ebb_recorded(dev, operation)->first_access + k] &&
            !(recipes->under_way && may_write(recipes->under_way, b));
 }
 
 /* By the trace: not written and not freed before operation `until`. */
-static bool stays(ebb_t *ebb, uint32_t id, uint32_t until)
+static bool stays(ebb_device_t *dev, uint32_t id, uint32_t until)
 {
-    ebb_tracked_t *tracked = ebb->run->tracked;
+    ebb_tracked_t *tracked = dev->run->tracked;
     if (trace(tracked)->buffer[id].dies <= until)
         return false;
     for (uint32_t at = tracked->cursor; at < until; at++) {
         at = ebb_uses_next(&tracked->uses, id, at);
         if (at >= until)
             break;
-        for (uint32_t k = 0; k < ebb_recorded(ebb, at)->access_count; k++)
-            if (ebb_accesses(ebb, at)[k].buffer == id && ebb_accesses(ebb, at)[k].mode != EBB_READS)
+        for (uint32_t k = 0; k < ebb_recorded(dev, at)->access_count; k++)
+            if (ebb_accesses(dev, at)[k].buffer == id && ebb_accesses(dev, at)[k].mode != EBB_READS)
                 return false;
     }
     return true;
 }
 
-static bool holds(ebb_t *ebb, uint32_t id)
+static bool holds(ebb_device_t *dev, uint32_t id)
 {
-    recipes_t *recipes = ebb->run->recipes;
+    recipes_t *recipes = dev->run->recipes;
     const content_t *c = &recipes->of[id];
     for (uint32_t i = 0; i < c->length; i++) {
-        const ebb_trace_operation_t *o = ebb_recorded(ebb, c->chain[i]);
+        const ebb_trace_operation_t *o = ebb_recorded(dev, c->chain[i]);
         if (!o->proofs || o->access_count > EBB_RELAUNCH_POINTERS)
             return false;
         for (uint32_t k = 0; k < o->access_count; k++) {
-            const ebb_trace_access_t *a = &ebb_accesses(ebb, c->chain[i])[k];
+            const ebb_trace_access_t *a = &ebb_accesses(dev, c->chain[i])[k];
             if (a->buffer == id || a->mode == EBB_REPLACES)
                 continue;
-            if (a->mode != EBB_READS || !is_unchanged(ebb, c->chain[i], k))
+            if (a->mode != EBB_READS || !is_unchanged(dev, c->chain[i], k))
                 return false;
         }
     }
     return c->length != 0;
 }
 
-static bool inputs_stay(ebb_t *ebb, uint32_t id, uint32_t until)
+static bool inputs_stay(ebb_device_t *dev, uint32_t id, uint32_t until)
 {
-    recipes_t *recipes = ebb->run->recipes;
+    recipes_t *recipes = dev->run->recipes;
     const content_t *c = &recipes->of[id];
     for (uint32_t i = 0; i < c->length; i++)
-        for (uint32_t k = 0; k < ebb_recorded(ebb, c->chain[i])->access_count; k++) {
-            const ebb_trace_access_t *a = &ebb_accesses(ebb, c->chain[i])[k];
-            if (a->buffer != id && a->mode == EBB_READS && !stays(ebb, a->buffer, until))
+        for (uint32_t k = 0; k < ebb_recorded(dev, c->chain[i])->access_count; k++) {
+            const ebb_trace_access_t *a = &ebb_accesses(dev, c->chain[i])[k];
+            if (a->buffer != id && a->mode == EBB_READS && !stays(dev, a->buffer, until))
                 return false;
         }
     return true;
 }
 
 /* The longest row of dropped buffers that the recipe of one needs, no more than `left`; their time, itself included. */
-static unsigned needs(ebb_t *ebb, uint32_t id, unsigned left, uint64_t *ns)
+static unsigned needs(ebb_device_t *dev, uint32_t id, unsigned left, uint64_t *ns)
 {
-    recipes_t *recipes = ebb->run->recipes;
+    recipes_t *recipes = dev->run->recipes;
     const content_t *c = &recipes->of[id];
     unsigned most = 0;
     *ns += c->ns;
     for (uint32_t i = 0; i < c->length; i++) {
-        const ebb_trace_operation_t *o = ebb_recorded(ebb, c->chain[i]);
+        const ebb_trace_operation_t *o = ebb_recorded(dev, c->chain[i]);
         for (uint32_t k = 0; left && k < o->access_count; k++) {
-            const uint32_t other = ebb_accesses(ebb, c->chain[i])[k].buffer;
-            if (!ebb_is_there(ebb, id, c->chain[i], k) || !ebb_is_dropped(ebb, other))
+            const uint32_t other = ebb_accesses(dev, c->chain[i])[k].buffer;
+            if (!ebb_is_there(dev, id, c->chain[i], k) || !ebb_is_dropped(dev, other))
                 continue;
-            const unsigned d = 1 + needs(ebb, other, left - 1, ns);
+            const unsigned d = 1 + needs(dev, other, left - 1, ns);
             most = d > most ? d : most;
         }
     }
@@ -144,15 +144,15 @@ static unsigned needs(ebb_t *ebb, uint32_t id, unsigned left, uint64_t *ns)
 }
 
 /* The longest row of those that need it. */
-static unsigned needed_by(ebb_t *ebb, uint32_t id, unsigned left)
+static unsigned needed_by(ebb_device_t *dev, uint32_t id, unsigned left)
 {
-    recipes_t *recipes = ebb->run->recipes;
+    recipes_t *recipes = dev->run->recipes;
     unsigned most = 0;
     if (!left || !recipes->of[id].needed)
         return 0;
     for (uint32_t i = 0; i < recipes->dropped_count; i++)
-        if (reads(ebb, recipes->dropped[i], id)) {
-            const unsigned d = 1 + needed_by(ebb, recipes->dropped[i], left - 1);
+        if (reads(dev, recipes->dropped[i], id)) {
+            const unsigned d = 1 + needed_by(dev, recipes->dropped[i], left - 1);
             most = d > most ? d : most;
         }
     return most;
@@ -160,48 +160,48 @@ static unsigned needed_by(ebb_t *ebb, uint32_t id, unsigned left)
 
 bool ebb_recipe_can_rebuild(const ebb_buffer_t *b, uint64_t *cost_ns)
 {
-    ebb_t *ebb = b->range->device->ebb;
-    ebb_tracked_t *tracked = ebb->run->tracked;
-    recipes_t *recipes = ebb->run->recipes;
+    ebb_device_t *dev = b->range->device;
+    ebb_tracked_t *tracked = dev->run->tracked;
+    recipes_t *recipes = dev->run->recipes;
     if (!tracked->learned || !tracked->known || !b->number || b->pinned || recipes->shut ||
         recipes->resumed || !recipes->of)
         return false;
     const uint32_t id = b->number - 1, until = ebb_uses_next(&tracked->uses, id, tracked->cursor);
-    if (ebb_is_dropped(ebb, id) || until >= trace(tracked)->operation_count || !holds(ebb, id) ||
-        !inputs_stay(ebb, id, until))
+    if (ebb_is_dropped(dev, id) || until >= trace(tracked)->operation_count || !holds(dev, id) ||
+        !inputs_stay(dev, id, until))
         return false;
     *cost_ns = 0;
-    return needs(ebb, id, DEEPEST, cost_ns) + needed_by(ebb, id, DEEPEST) < DEEPEST;
+    return needs(dev, id, DEEPEST, cost_ns) + needed_by(dev, id, DEEPEST) < DEEPEST;
 }
 
 /* ---- dropping ---- */
 
-static void count_needed(ebb_t *ebb, uint32_t id, bool more)
+static void count_needed(ebb_device_t *dev, uint32_t id, bool more)
 {
-    recipes_t *recipes = ebb->run->recipes;
-    const recipe_t r = ebb_recipe_of(ebb, id);
+    recipes_t *recipes = dev->run->recipes;
+    const recipe_t r = ebb_recipe_of(dev, id);
     for (uint32_t i = 0; i < r.count; i++)
-        for (uint32_t k = 0; k < ebb_recorded(ebb, r.operation[i])->access_count; k++)
-            if (ebb_is_there(ebb, id, r.operation[i], k))
-                recipes->of[ebb_accesses(ebb, r.operation[i])[k].buffer].needed += more ? 1 : -1u;
+        for (uint32_t k = 0; k < ebb_recorded(dev, r.operation[i])->access_count; k++)
+            if (ebb_is_there(dev, id, r.operation[i], k))
+                recipes->of[ebb_accesses(dev, r.operation[i])[k].buffer].needed += more ? 1 : -1u;
 }
 
-void ebb_recipe_list(ebb_t *ebb, uint32_t id)
+void ebb_recipe_list(ebb_device_t *dev, uint32_t id)
 {
-    recipes_t *recipes = ebb->run->recipes;
-    if (ebb_is_dropped(ebb, id))
+    recipes_t *recipes = dev->run->recipes;
+    if (ebb_is_dropped(dev, id))
         return;
-    count_needed(ebb, id, true);
+    count_needed(dev, id, true);
     recipes->of[id].place = recipes->dropped_count;
     recipes->dropped[recipes->dropped_count++] = id;
 }
 
-static void unlist(ebb_t *ebb, uint32_t id)
+static void unlist(ebb_device_t *dev, uint32_t id)
 {
-    recipes_t *recipes = ebb->run->recipes;
-    if (!ebb_is_dropped(ebb, id))
+    recipes_t *recipes = dev->run->recipes;
+    if (!ebb_is_dropped(dev, id))
         return;
-    count_needed(ebb, id, false);
+    count_needed(dev, id, false);
     const uint32_t last = recipes->dropped[--recipes->dropped_count];
     recipes->dropped[recipes->of[id].place] = last;
     recipes->of[last].place = recipes->of[id].place;
@@ -219,16 +219,16 @@ static uint32_t last_of(recipes_t *recipes, uint32_t id)
 ebb_mark_t ebb_recipe_dropping(ebb_buffer_t *b, ebb_mark_t ready, bool *keep_copy)
 {
     ebb_device_t *dev = b->range->device;
-    ebb_tracked_t *tracked = dev->ebb->run->tracked;
+    ebb_tracked_t *tracked = dev->run->tracked;
     ebb_stream_t *side = ebb_recipe_side(dev);
     const uint32_t id = b->number - 1;
     const ebb_dropping_t d = {.id = id,
-                              .operation = last_of(dev->ebb->run->recipes, id),
+                              .operation = last_of(dev->run->recipes, id),
                               .address = b->address,
                               .bytes = b->bytes,
                               .step = tracked->step,
                               .trial = ebb_recipe_may_keep_copy(b)};
-    ebb_recipe_list(dev->ebb, id);
+    ebb_recipe_list(dev, id);
     ebb_verify_forget(tracked->learned, id); /* a plan may have hashed another content, and was left */
     *keep_copy = d.trial;
     if (!d.trial && !ebb_options.verify)
@@ -242,19 +242,19 @@ ebb_mark_t ebb_recipe_dropping(ebb_buffer_t *b, ebb_mark_t ready, bool *keep_cop
 
 bool ebb_recipe_may_keep_copy(const ebb_buffer_t *b)
 {
-    ebb_t *ebb = b->range->device->ebb;
-    return ebb_verify_is_trial(ebb->run->tracked->learned, last_of(ebb->run->recipes, b->number - 1));
+    ebb_device_t *dev = b->range->device;
+    return ebb_verify_is_trial(dev->run->tracked->learned, last_of(dev->run->recipes, b->number - 1));
 }
 
 void ebb_recipe_dropped(ebb_buffer_t *b, bool dropped)
 {
-    ebb_t *ebb = b->range->device->ebb;
-    ebb_tracked_t *tracked = ebb->run->tracked;
-    recipes_t *recipes = ebb->run->recipes;
+    ebb_device_t *dev = b->range->device;
+    ebb_tracked_t *tracked = dev->run->tracked;
+    recipes_t *recipes = dev->run->recipes;
     recipes->counts.dropped += dropped;
     if (dropped || !tracked->learned || !b->number || !recipes->of)
         return;
-    unlist(ebb, b->number - 1);
+    unlist(dev, b->number - 1);
     ebb_verify_forget(tracked->learned, b->number - 1);
 }
 
@@ -266,21 +266,21 @@ static void tell_lost(const ebb_buffer_t *b)
     ebb_fail_program(b->range->device->ebb);
 }
 
-ebb_status_t ebb_recipe_make_readers(ebb_t *ebb, uint32_t input, ebb_stream_t *stream)
+ebb_status_t ebb_recipe_make_readers(ebb_device_t *dev, uint32_t input, ebb_stream_t *stream)
 {
-    ebb_tracked_t *tracked = ebb->run->tracked;
-    recipes_t *recipes = ebb->run->recipes;
+    ebb_tracked_t *tracked = dev->run->tracked;
+    recipes_t *recipes = dev->run->recipes;
     ebb_status_t status = 0;
     recipes->shut = true;
     for (uint32_t i = 0; i < recipes->dropped_count && !status;) {
         const uint32_t id = recipes->dropped[i];
-        if (input != EBB_NONE && !reads(ebb, id, input)) {
+        if (input != EBB_NONE && !reads(dev, id, input)) {
             i++;
             continue;
         }
         status = ebb_residence_restore(tracked->buffer[id], stream);
-        if (!status && ebb_is_dropped(ebb, id)) /* it was nothing of the kind */
-            unlist(ebb, id);
+        if (!status && ebb_is_dropped(dev, id)) /* it was nothing of the kind */
+            unlist(dev, id);
         i = 0;
     }
     recipes->shut = false;
@@ -290,22 +290,22 @@ ebb_status_t ebb_recipe_make_readers(ebb_t *ebb, uint32_t input, ebb_stream_t *s
 /* All that is dropped is made; what cannot be is lost. */
 static void make_all(ebb_device_t *dev)
 {
-    ebb_tracked_t *tracked = dev->ebb->run->tracked;
-    recipes_t *recipes = dev->ebb->run->recipes;
-    while (recipes->dropped_count && ebb_recipe_make_readers(dev->ebb, EBB_NONE, ebb_recipe_side(dev))) {
+    ebb_tracked_t *tracked = dev->run->tracked;
+    recipes_t *recipes = dev->run->recipes;
+    while (recipes->dropped_count && ebb_recipe_make_readers(dev, EBB_NONE, ebb_recipe_side(dev))) {
         const uint32_t id = recipes->dropped[0];
         if (ebb_residence_restore(tracked->buffer[id], ebb_recipe_side(dev)))
             tell_lost(tracked->buffer[id]);
-        unlist(dev->ebb, id);
+        unlist(dev, id);
     }
 }
 
 /* ---- along with the program ---- */
 
-static void release(ebb_t *ebb)
+static void release(ebb_device_t *dev)
 {
-    ebb_tracked_t *tracked = ebb->run->tracked;
-    recipes_t *recipes = ebb->run->recipes;
+    ebb_tracked_t *tracked = dev->run->tracked;
+    recipes_t *recipes = dev->run->recipes;
     for (uint32_t i = 0; recipes->issued && i < trace(tracked)->operation_count; i++)
         ebb_issued_forget(&recipes->issued[i]);
     for (uint32_t i = 0; recipes->of && i < trace(tracked)->buffer_count; i++) {
@@ -323,10 +323,10 @@ static void release(ebb_t *ebb)
     *recipes = (recipes_t){.counts = recipes->counts, .side = recipes->side};
 }
 
-bool ebb_recipe_open(ebb_t *ebb)
+bool ebb_recipe_open(ebb_device_t *dev)
 {
-    ebb_tracked_t *tracked = ebb->run->tracked;
-    recipes_t *recipes = ebb->run->recipes;
+    ebb_tracked_t *tracked = dev->run->tracked;
+    recipes_t *recipes = dev->run->recipes;
     const size_t m = trace(tracked)->buffer_count, accesses = trace(tracked)->access_count;
     recipes->of = calloc(m + 1, sizeof *recipes->of);
     recipes->seen = calloc(accesses + 1, sizeof *recipes->seen);
@@ -337,7 +337,7 @@ bool ebb_recipe_open(ebb_t *ebb)
     recipes->last_read = calloc(m + 1, sizeof *recipes->last_read);
     if (!recipes->of || !recipes->seen || !recipes->maker || !recipes->dropped || !recipes->path ||
         !recipes->own || !recipes->last_read) {
-        release(ebb);
+        release(dev);
         return false;
     }
     for (size_t i = 0; i < m; i++)
@@ -349,31 +349,31 @@ bool ebb_recipe_open(ebb_t *ebb)
 
 void ebb_recipe_begin(ebb_device_t *dev)
 {
-    ebb_tracked_t *tracked = dev->ebb->run->tracked;
-    recipes_t *recipes = dev->ebb->run->recipes;
-    if (!ebb_options.recompute || !tracked->learned->concluded || !ebb_recipe_open(dev->ebb))
+    ebb_tracked_t *tracked = dev->run->tracked;
+    recipes_t *recipes = dev->run->recipes;
+    if (!ebb_options.recompute || !tracked->learned->concluded || !ebb_recipe_open(dev))
         return;
     recipes->issued = calloc((size_t)trace(tracked)->operation_count + 1, sizeof *recipes->issued);
     if (recipes->issued && ebb_verify_open(dev, tracked->learned))
         return;
     ebb_log(EBB_DEBUG, "there is no memory to compare with: nothing is recomputed before there is a plan");
-    release(dev->ebb);
+    release(dev);
 }
 
 void ebb_recipe_end(ebb_device_t *dev)
 {
-    recipes_t *recipes = dev->ebb->run->recipes;
+    recipes_t *recipes = dev->run->recipes;
     if (!recipes->of)
         return;
     make_all(dev);
-    ebb_verify_poll(dev->ebb, dev->ebb->run->tracked->learned, true);
-    release(dev->ebb);
+    ebb_verify_poll(dev, dev->run->tracked->learned, true);
+    release(dev);
 }
 
 void ebb_recipe_step_ends(ebb_device_t *dev)
 {
-    ebb_tracked_t *tracked = dev->ebb->run->tracked;
-    recipes_t *recipes = dev->ebb->run->recipes;
+    ebb_tracked_t *tracked = dev->run->tracked;
+    recipes_t *recipes = dev->run->recipes;
     if (!recipes->of)
         return;
     make_all(dev);
@@ -383,19 +383,19 @@ void ebb_recipe_step_ends(ebb_device_t *dev)
     }
 }
 
-ebb_status_t ebb_recipe_before(ebb_t *ebb, const ebb_operation_t *op)
+ebb_status_t ebb_recipe_before(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    recipes_t *recipes = ebb->run->recipes;
+    recipes_t *recipes = dev->run->recipes;
     recipes->under_way = op;
     for (uint32_t i = 0; recipes->dropped_count && i < op->access_count; i++) {
         ebb_buffer_t *b = op->access[i].buffer;
         if (b->number && recipes->of[b->number - 1].needed && may_write(op, b))
-            EBB_TRY(ebb_recipe_make_readers(ebb, b->number - 1, op->stream));
+            EBB_TRY(ebb_recipe_make_readers(dev, b->number - 1, op->stream));
     }
     return 0;
 }
 
-static bool append(ebb_t *ebb, content_t *c, uint32_t operation)
+static bool append(ebb_device_t *dev, content_t *c, uint32_t operation)
 {
     if (c->length == c->room) {
         const uint32_t room = c->room ? 2 * c->room : 4;
@@ -406,16 +406,16 @@ static bool append(ebb_t *ebb, content_t *c, uint32_t operation)
         c->room = room;
     }
     c->chain[c->length++] = operation;
-    c->ns += ebb_recorded(ebb, operation)->duration_ns + ISSUE_NS;
+    c->ns += ebb_recorded(dev, operation)->duration_ns + ISSUE_NS;
     return true;
 }
 
 /* What operation `index` has made of a buffer. */
-static void note_write(ebb_t *ebb, uint32_t index, uint32_t k, bool good)
+static void note_write(ebb_device_t *dev, uint32_t index, uint32_t k, bool good)
 {
-    recipes_t *recipes = ebb->run->recipes;
-    content_t *c = &recipes->of[ebb_accesses(ebb, index)[k].buffer];
-    const bool updates = ebb_accesses(ebb, index)[k].mode != EBB_REPLACES,
+    recipes_t *recipes = dev->run->recipes;
+    content_t *c = &recipes->of[ebb_accesses(dev, index)[k].buffer];
+    const bool updates = ebb_accesses(dev, index)[k].mode != EBB_REPLACES,
                known = good && (!updates || c->length);
     c->version++;
     c->writer = index;
@@ -423,90 +423,90 @@ static void note_write(ebb_t *ebb, uint32_t index, uint32_t k, bool good)
         c->length = 0;
         c->ns = 0;
     }
-    if (!known || !append(ebb, c, index) || (updates && c->ns > recipes->most_ns))
+    if (!known || !append(dev, c, index) || (updates && c->ns > recipes->most_ns))
         c->length = 0;
 }
 
-void ebb_recipe_note(ebb_t *ebb, uint32_t index, bool kept)
+void ebb_recipe_note(ebb_device_t *dev, uint32_t index, bool kept)
 {
-    recipes_t *recipes = ebb->run->recipes;
-    const ebb_trace_operation_t *o = ebb_recorded(ebb, index);
+    recipes_t *recipes = dev->run->recipes;
+    const ebb_trace_operation_t *o = ebb_recorded(dev, index);
     for (uint32_t k = 0; k < o->access_count; k++) {
-        const content_t *c = &recipes->of[ebb_accesses(ebb, index)[k].buffer];
+        const content_t *c = &recipes->of[ebb_accesses(dev, index)[k].buffer];
         recipes->seen[o->first_access + k] = c->version;
         recipes->maker[o->first_access + k] = c->writer;
     }
     for (uint32_t k = 0; k < o->access_count; k++)
-        if (ebb_accesses(ebb, index)[k].mode != EBB_READS && ebb_is_first(ebb, index, k))
-            note_write(ebb, index, k, kept);
+        if (ebb_accesses(dev, index)[k].mode != EBB_READS && ebb_is_first(dev, index, k))
+            note_write(dev, index, k, kept);
 }
 
-void ebb_recipe_note_stray(ebb_t *ebb, uint32_t id)
+void ebb_recipe_note_stray(ebb_device_t *dev, uint32_t id)
 {
-    recipes_t *recipes = ebb->run->recipes;
+    recipes_t *recipes = dev->run->recipes;
     recipes->of[id].version++;
     recipes->of[id].length = 0;
     recipes->of[id].writer = EBB_NONE;
 }
 
-static bool keep_arguments(ebb_t *ebb, const ebb_operation_t *op)
+static bool keep_arguments(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    ebb_tracked_t *tracked = ebb->run->tracked;
-    recipes_t *recipes = ebb->run->recipes;
-    return ebb_recorded(ebb, tracked->at)->proofs && (op->kind != EBB_KERNEL || op->plain) &&
+    ebb_tracked_t *tracked = dev->run->tracked;
+    recipes_t *recipes = dev->run->recipes;
+    return ebb_recorded(dev, tracked->at)->proofs && (op->kind != EBB_KERNEL || op->plain) &&
            ebb_issued_keep(&recipes->issued[tracked->at], op);
 }
 
-void ebb_recipe_after(ebb_t *ebb, const ebb_operation_t *op, bool issued)
+void ebb_recipe_after(ebb_device_t *dev, const ebb_operation_t *op, bool issued)
 {
-    ebb_tracked_t *tracked = ebb->run->tracked;
-    recipes_t *recipes = ebb->run->recipes;
+    ebb_tracked_t *tracked = dev->run->tracked;
+    recipes_t *recipes = dev->run->recipes;
     recipes->under_way = NULL;
     if (!recipes->of || !issued)
         return;
     for (uint32_t i = 0; op->opaque && i < trace(tracked)->buffer_count; i++)
-        ebb_recipe_note_stray(ebb, i);
+        ebb_recipe_note_stray(dev, i);
     for (uint32_t i = 0; !tracked->matches && i < op->access_count; i++)
         if (op->access[i].buffer->number)
-            ebb_recipe_note_stray(ebb, op->access[i].buffer->number - 1);
+            ebb_recipe_note_stray(dev, op->access[i].buffer->number - 1);
     if (tracked->matches)
-        ebb_recipe_note(ebb, tracked->at, keep_arguments(ebb, op));
+        ebb_recipe_note(dev, tracked->at, keep_arguments(dev, op));
 }
 
 /* They could not be made. */
-static void lose_readers(ebb_t *ebb, uint32_t input)
+static void lose_readers(ebb_device_t *dev, uint32_t input)
 {
-    ebb_tracked_t *tracked = ebb->run->tracked;
-    recipes_t *recipes = ebb->run->recipes;
+    ebb_tracked_t *tracked = dev->run->tracked;
+    recipes_t *recipes = dev->run->recipes;
     for (uint32_t i = recipes->dropped_count; i-- > 0;)
-        if (reads(ebb, recipes->dropped[i], input)) {
+        if (reads(dev, recipes->dropped[i], input)) {
             tell_lost(tracked->buffer[recipes->dropped[i]]);
-            unlist(ebb, recipes->dropped[i]);
+            unlist(dev, recipes->dropped[i]);
         }
 }
 
 void ebb_recipe_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
 {
     ebb_device_t *dev = b->range->device;
-    recipes_t *recipes = dev->ebb->run->recipes;
+    recipes_t *recipes = dev->run->recipes;
     const uint32_t id = b->number - 1;
     if (!recipes->of)
         return;
     ebb_stream_t *s = stream ? stream : ebb_recipe_side(dev);
     if (recipes->of[id].needed) {
-        if (ebb_recipe_make_readers(dev->ebb, id, s))
-            lose_readers(dev->ebb, id);
+        if (ebb_recipe_make_readers(dev, id, s))
+            lose_readers(dev, id);
         if (!stream && ebb_mark_wait(ebb_mark_here(s))) /* its memory may be used at once */
             ebb_log(EBB_WARN, "%s", ebb_last_failure());
     }
-    unlist(dev->ebb, id);
-    ebb_verify_forget(dev->ebb->run->tracked->learned, id);
-    ebb_recipe_note_stray(dev->ebb, id);
+    unlist(dev, id);
+    ebb_verify_forget(dev->run->tracked->learned, id);
+    ebb_recipe_note_stray(dev, id);
 }
 
-void ebb_recipe_waited(ebb_t *ebb)
+void ebb_recipe_waited(ebb_device_t *dev)
 {
-    ebb_tracked_t *tracked = ebb->run->tracked;
+    ebb_tracked_t *tracked = dev->run->tracked;
     if (tracked->learned)
-        ebb_verify_poll(ebb, tracked->learned, false);
+        ebb_verify_poll(dev, tracked->learned, false);
 }

@@ -12,14 +12,14 @@
 /* ---- which operations ---- */
 
 /* Marks those that made what `operation` needs and is not there. False: something cannot be made again. */
-static bool mark_makers(ebb_t *ebb, uint32_t id, uint32_t operation, bool *marked)
+static bool mark_makers(ebb_device_t *dev, uint32_t id, uint32_t operation, bool *marked)
 {
-    recipes_t *recipes = ebb->run->recipes;
-    const ebb_trace_operation_t *o = ebb_recorded(ebb, operation);
+    recipes_t *recipes = dev->run->recipes;
+    const ebb_trace_operation_t *o = ebb_recorded(dev, operation);
     if (!o->proofs || o->access_count > EBB_RELAUNCH_POINTERS)
         return false;
     for (uint32_t k = 0; k < o->access_count; k++) {
-        if (ebb_accesses(ebb, operation)[k].mode == EBB_REPLACES || ebb_is_there(ebb, id, operation, k))
+        if (ebb_accesses(dev, operation)[k].mode == EBB_REPLACES || ebb_is_there(dev, id, operation, k))
             continue;
         const uint32_t maker = recipes->maker[o->first_access + k];
         if (maker == EBB_NONE)
@@ -30,9 +30,9 @@ static bool mark_makers(ebb_t *ebb, uint32_t id, uint32_t operation, bool *marke
 }
 
 /* NULL: there is no recipe, or no host memory. */
-static orphan_t *new_recipe(ebb_t *ebb, uint32_t id, bool *marked)
+static orphan_t *new_recipe(ebb_device_t *dev, uint32_t id, bool *marked)
 {
-    recipes_t *recipes = ebb->run->recipes;
+    recipes_t *recipes = dev->run->recipes;
     const uint32_t last = recipes->of[id].writer;
     uint32_t count = 0;
     if (last == EBB_NONE)
@@ -40,7 +40,7 @@ static orphan_t *new_recipe(ebb_t *ebb, uint32_t id, bool *marked)
     memset(marked, 0, (last + 1) * sizeof *marked);
     marked[last] = true;
     for (uint32_t o = last + 1; o-- > 0;) {
-        if (marked[o] && !mark_makers(ebb, id, o, marked))
+        if (marked[o] && !mark_makers(dev, id, o, marked))
             return NULL;
         count += marked[o];
     }
@@ -60,40 +60,40 @@ static size_t whole_bytes(ebb_tracked_t *tracked, uint32_t id)
 }
 
 /* The most that is there at once. `own` [buffers]: false before and after. */
-static size_t most_own_bytes(ebb_t *ebb, uint32_t id, bool *own)
+static size_t most_own_bytes(ebb_device_t *dev, uint32_t id, bool *own)
 {
-    ebb_tracked_t *tracked = ebb->run->tracked;
-    recipes_t *recipes = ebb->run->recipes;
-    const recipe_t r = ebb_recipe_of(ebb, id);
+    ebb_tracked_t *tracked = dev->run->tracked;
+    recipes_t *recipes = dev->run->recipes;
+    const recipe_t r = ebb_recipe_of(dev, id);
     size_t bytes = 0, most = 0;
-    ebb_recipe_note_reads(ebb, id, &r, true);
+    ebb_recipe_note_reads(dev, id, &r, true);
     for (uint32_t i = 0; i < r.count; i++) {
         const uint32_t operation = r.operation[i];
-        for (uint32_t k = 0; k < ebb_recorded(ebb, operation)->access_count; k++) {
-            const uint32_t other = ebb_accesses(ebb, operation)[k].buffer;
-            if (!ebb_is_own(ebb, id, operation, k) || own[other])
+        for (uint32_t k = 0; k < ebb_recorded(dev, operation)->access_count; k++) {
+            const uint32_t other = ebb_accesses(dev, operation)[k].buffer;
+            if (!ebb_is_own(dev, id, operation, k) || own[other])
                 continue;
             own[other] = true;
             bytes += whole_bytes(tracked, other);
         }
         most = bytes > most ? bytes : most;
-        for (uint32_t k = 0; k < ebb_recorded(ebb, operation)->access_count; k++) {
-            const uint32_t other = ebb_accesses(ebb, operation)[k].buffer;
+        for (uint32_t k = 0; k < ebb_recorded(dev, operation)->access_count; k++) {
+            const uint32_t other = ebb_accesses(dev, operation)[k].buffer;
             if (!own[other] || recipes->last_read[other] > i + 1)
                 continue;
             own[other] = false;
             bytes -= whole_bytes(tracked, other);
         }
     }
-    ebb_recipe_note_reads(ebb, id, &r, false);
+    ebb_recipe_note_reads(dev, id, &r, false);
     return most;
 }
 
 /* Whether all that is alive, and what making needs beside it, fits into device and host together, with `more` bytes. */
 static bool has_room(ebb_device_t *dev, size_t more)
 {
-    ebb_tracked_t *tracked = dev->ebb->run->tracked;
-    recipes_t *recipes = dev->ebb->run->recipes;
+    ebb_tracked_t *tracked = dev->run->tracked;
+    recipes_t *recipes = dev->run->recipes;
     const ebb_pinned_usage_t host = ebb_pinned_usage(dev);
     size_t large = 0, mapped = 0, own = 0, copies = 0;
     for (const ebb_buffer_t *b = ebb_buffer_oldest(dev); b; b = b->newer) {
@@ -115,11 +115,11 @@ static bool has_room(ebb_device_t *dev, size_t more)
 
 void ebb_recipe_allocating(ebb_device_t *dev, size_t bytes)
 {
-    recipes_t *recipes = dev->ebb->run->recipes;
+    recipes_t *recipes = dev->run->recipes;
     if (!recipes->orphan_count || has_room(dev, bytes))
         return;
     ebb_log(EBB_DEBUG, "what the plan has given up is made at once: later there might be no room for it");
-    if (ebb_recipe_make_readers(dev->ebb, EBB_NONE, ebb_recipe_side(dev)))
+    if (ebb_recipe_make_readers(dev, EBB_NONE, ebb_recipe_side(dev)))
         ebb_log(EBB_DEBUG, "what the plan has given up: %s", ebb_last_failure());
 }
 
@@ -131,7 +131,7 @@ static void take_copy(ebb_buffer_t *b, ebb_given_up_t *g, const char *why)
     if (g->copy)
         ebb_residence_put(b, g->copy);
     else
-        ebb_content_lost(b->range->device->ebb, g->id, why);
+        ebb_content_lost(b->range->device, g->id, why);
     g->copy = NULL;
 }
 
@@ -141,12 +141,12 @@ void ebb_recipe_abandon(ebb_orphans_t *left)
         take_copy(left->buffer[left->given_up[i].id], &left->given_up[i], "there is no host memory");
 }
 
-static void drop(ebb_t *ebb, ebb_given_up_t *g, bool *marked, bool *own)
+static void drop(ebb_device_t *dev, ebb_given_up_t *g, bool *marked, bool *own)
 {
-    ebb_tracked_t *tracked = ebb->run->tracked;
-    recipes_t *recipes = ebb->run->recipes;
+    ebb_tracked_t *tracked = dev->run->tracked;
+    recipes_t *recipes = dev->run->recipes;
     ebb_buffer_t *b = tracked->buffer[g->id];
-    orphan_t *l = new_recipe(ebb, g->id, marked);
+    orphan_t *l = new_recipe(dev, g->id, marked);
     if (!l) {
         take_copy(b, g, "it cannot be made again");
         return;
@@ -155,43 +155,43 @@ static void drop(ebb_t *ebb, ebb_given_up_t *g, bool *marked, bool *own)
     l->copied = g->copy != NULL;
     g->copy = NULL;
     recipes->of[g->id].orphan = l;
-    l->own_bytes = most_own_bytes(ebb, g->id, own);
+    l->own_bytes = most_own_bytes(dev, g->id, own);
     recipes->orphan_count++;
-    ebb_recipe_list(ebb, g->id);
+    ebb_recipe_list(dev, g->id);
 }
 
 /* Another launch that stood in for it is not. */
-static bool is_kept(ebb_t *ebb, uint32_t operation)
+static bool is_kept(ebb_device_t *dev, uint32_t operation)
 {
-    recipes_t *recipes = ebb->run->recipes;
-    return ebb_recorded(ebb, operation)->kind != EBB_TRACE_KERNEL || recipes->issued[operation].function;
+    recipes_t *recipes = dev->run->recipes;
+    return ebb_recorded(dev, operation)->kind != EBB_TRACE_KERNEL || recipes->issued[operation].function;
 }
 
 /* What the operations so far have made. */
-static void note_operations(ebb_t *ebb, ebb_orphans_t *left)
+static void note_operations(ebb_device_t *dev, ebb_orphans_t *left)
 {
-    recipes_t *recipes = ebb->run->recipes;
+    recipes_t *recipes = dev->run->recipes;
     uint32_t stray = 0;
     recipes->issued = left->issued;
     left->issued = NULL;
     for (uint32_t i = 0; i <= left->cursor; i++) {
         for (; stray < left->stray_count && left->stray[stray].before == i; stray++)
-            ebb_recipe_note_stray(ebb, left->stray[stray].id);
+            ebb_recipe_note_stray(dev, left->stray[stray].id);
         if (i < left->cursor)
-            ebb_recipe_note(ebb, i, ebb_recorded(ebb, i)->proofs != 0 && is_kept(ebb, i));
+            ebb_recipe_note(dev, i, ebb_recorded(dev, i)->proofs != 0 && is_kept(dev, i));
     }
 }
 
 void ebb_recipe_resume(ebb_device_t *dev, ebb_orphans_t *left)
 {
-    ebb_tracked_t *tracked = dev->ebb->run->tracked;
+    ebb_tracked_t *tracked = dev->run->tracked;
     bool *marked = calloc((size_t)tracked->learned->trace->operation_count + 1, sizeof *marked);
     bool *own = calloc((size_t)tracked->learned->trace->buffer_count + 1, sizeof *own);
-    if (marked && own && ebb_recipe_open(dev->ebb)) {
-        dev->ebb->run->recipes->resumed = true;
-        note_operations(dev->ebb, left);
+    if (marked && own && ebb_recipe_open(dev)) {
+        dev->run->recipes->resumed = true;
+        note_operations(dev, left);
         for (uint32_t i = 0; i < left->given_up_count; i++)
-            drop(dev->ebb, &left->given_up[i], marked, own);
+            drop(dev, &left->given_up[i], marked, own);
         ebb_recipe_allocating(dev, 0);
     } else {
         ebb_recipe_abandon(left);

@@ -81,16 +81,16 @@ ebb_status_t ebb_relaunch(ebb_device_t *dev, const ebb_issued_t *issued, ebb_str
 typedef struct ebb_recipe_counts {
     uint64_t dropped, rebuilt, replays, verified, mismatches;
 } ebb_recipe_counts_t;
-ebb_recipe_counts_t ebb_recipe_counts(ebb_t *ebb);
+ebb_recipe_counts_t ebb_recipe_counts(ebb_device_t *dev);
 
 void ebb_recipe_begin(ebb_device_t *dev);
 void ebb_recipe_end(ebb_device_t *dev);
 void ebb_recipe_step_ends(ebb_device_t *dev);
-ebb_status_t ebb_recipe_before(ebb_t *ebb, const ebb_operation_t *operation);
-void ebb_recipe_after(ebb_t *ebb, const ebb_operation_t *operation, bool issued);
+ebb_status_t ebb_recipe_before(ebb_device_t *dev, const ebb_operation_t *operation);
+void ebb_recipe_after(ebb_device_t *dev, const ebb_operation_t *operation, bool issued);
 void ebb_recipe_freeing(ebb_buffer_t *buffer, ebb_stream_t *stream); /* on the stream; NULL: now */
 /* The program has waited: comparisons that are over are looked at. */
-void ebb_recipe_waited(ebb_t *ebb);
+void ebb_recipe_waited(ebb_device_t *dev);
 
 /* ---- for residence/ ---- */
 
@@ -200,13 +200,13 @@ bool ebb_verify_is_hashed(const ebb_recording_t *learned, uint32_t id);
 ebb_status_t ebb_verify_made(ebb_device_t *dev, ebb_recording_t *learned, uint32_t id, ebb_stream_t *stream,
                              CUdeviceptr address, size_t bytes);
 /* Right after that: whether it is the same. The host waits. False: it is not, or was not compared. */
-bool ebb_verify_agrees(ebb_t *ebb, ebb_recording_t *learned, uint32_t id);
+bool ebb_verify_agrees(ebb_device_t *dev, ebb_recording_t *learned, uint32_t id);
 /* It was not given up, or is gone. */
 void ebb_verify_forget(const ebb_recording_t *learned, uint32_t id);
 /* What is known by now of contents without a copy: EBB_ON_MISMATCH says whether the program is told of other bits. `wait`: of all. */
-void ebb_verify_poll(ebb_t *ebb, ebb_recording_t *learned, bool wait);
+void ebb_verify_poll(ebb_device_t *dev, ebb_recording_t *learned, bool wait);
 
 /* The content of a buffer of the step is lost for another reason: the program is told. */
-void ebb_content_lost(ebb_t *ebb, uint32_t buffer, const char *why);
+void ebb_content_lost(ebb_device_t *dev, uint32_t buffer, const char *why);
 
 #endif

@@ -70,7 +70,7 @@ void ebb_verify_close(ebb_device_t *dev, ebb_recording_t *learned)
         return;
     for (uint32_t i = 0; i < v->count; i++)
         (void)ebb_mark_wait(v->check[i].end);
-    ebb_verify_poll(dev->ebb, learned, true);
+    ebb_verify_poll(dev, learned, true);
     release(dev, v);
     learned->verify = NULL;
 }
@@ -99,17 +99,17 @@ static unsigned entry_of(const ebb_verify_t *v, const check_t *c)
 
 /* ---- verdicts ---- */
 
-void ebb_content_lost(ebb_t *ebb, uint32_t buffer, const char *why)
+void ebb_content_lost(ebb_device_t *dev, uint32_t buffer, const char *why)
 {
     ebb_log(EBB_WARN, "the content of buffer %u of the step is lost: %s", buffer, why);
-    ebb_fail_program(ebb);
+    ebb_fail_program(dev->ebb);
 }
 
 /* All that make contents of the buffer: which of them it was is not known. */
-static void refute(ebb_t *ebb, ebb_recording_t *learned, const check_t *c)
+static void refute(ebb_device_t *dev, ebb_recording_t *learned, const check_t *c)
 {
     const ebb_trace_t *t = learned->trace;
-    ebb->run->recipes->counts.mismatches++;
+    dev->run->recipes->counts.mismatches++;
     learned->refuted = true;
     for (uint32_t i = 0; i < t->operation_count; i++) {
         ebb_trace_operation_t *o = &t->operation[i];
@@ -124,7 +124,7 @@ static void refute(ebb_t *ebb, ebb_recording_t *learned, const check_t *c)
 }
 
 /* Its comparisons are over, or have found other bits. */
-static bool judge(ebb_t *ebb, ebb_recording_t *learned, check_t *c)
+static bool judge(ebb_device_t *dev, ebb_recording_t *learned, check_t *c)
 {
     ebb_verify_t *v = learned->verify;
     const bool same = !ebb_hash_differs(v->hashes, entry_of(v, c));
@@ -132,16 +132,16 @@ static bool judge(ebb_t *ebb, ebb_recording_t *learned, check_t *c)
     if (c->state == COMPARED)
         c->state = NOTHING;
     if (!same)
-        refute(ebb, learned, c);
+        refute(dev, learned, c);
     else if (v->passed[c->operation] < TRIALS)
         v->passed[c->operation]++;
     return same;
 }
 
-bool ebb_verify_agrees(ebb_t *ebb, ebb_recording_t *learned, uint32_t id)
+bool ebb_verify_agrees(ebb_device_t *dev, ebb_recording_t *learned, uint32_t id)
 {
     check_t *c = check_of(learned, id);
-    return c && c->state == COMPARED && !ebb_mark_wait(c->end) && judge(ebb, learned, c);
+    return c && c->state == COMPARED && !ebb_mark_wait(c->end) && judge(dev, learned, c);
 }
 
 /* A verdict that is worth having. */
@@ -153,22 +153,22 @@ static bool is_known(const ebb_verify_t *v, const check_t *c, bool wait)
 }
 
 /* Of a content without a copy. */
-static void hear(ebb_t *ebb, ebb_recording_t *learned, check_t *c)
+static void hear(ebb_device_t *dev, ebb_recording_t *learned, check_t *c)
 {
-    if (judge(ebb, learned, c))
+    if (judge(dev, learned, c))
         return;
     if (!strcmp(ebb_options.on_mismatch, "warn"))
         ebb_log(EBB_WARN, "going on with other bits (EBB_ON_MISMATCH=warn)");
     else
-        ebb_content_lost(ebb, c->id, "it was recomputed with other bits, and no copy was left");
+        ebb_content_lost(dev, c->id, "it was recomputed with other bits, and no copy was left");
 }
 
-void ebb_verify_poll(ebb_t *ebb, ebb_recording_t *learned, bool wait)
+void ebb_verify_poll(ebb_device_t *dev, ebb_recording_t *learned, bool wait)
 {
     ebb_verify_t *v = learned->verify;
     for (uint32_t i = 0; v && i < v->count; i++)
         if (is_known(v, &v->check[i], wait))
-            hear(ebb, learned, &v->check[i]);
+            hear(dev, learned, &v->check[i]);
 }
 
 /* ---- contents ---- */
@@ -194,7 +194,7 @@ ebb_status_t ebb_verify_dropping(ebb_device_t *dev, ebb_recording_t *learned, co
         return ebb_fail(CUDA_ERROR_INVALID_VALUE, "a small buffer", d->bytes);
     /* What is asked about next must not be taken for this. */
     if (is_known(v, c, d->trial))
-        hear(dev->ebb, learned, c);
+        hear(dev, learned, c);
     c->state = NOTHING;
     if (!every)
         return 0;
@@ -218,7 +218,7 @@ ebb_status_t ebb_verify_made(ebb_device_t *dev, ebb_recording_t *learned, uint32
     EBB_TRY(ebb_hash_compare(dev, v->hashes, entry_of(v, c), stream, address, bytes, c->part));
     c->end = ebb_mark_here(stream);
     c->state = COMPARED;
-    dev->ebb->run->recipes->counts.verified++;
+    dev->run->recipes->counts.verified++;
     return 0;
 }
 

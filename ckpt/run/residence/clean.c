@@ -22,7 +22,7 @@ const size_t ebb_part_clean = sizeof(struct ebb_clean);
 /* Not while room is being made: it takes a little device memory. */
 void ebb_residence_prepare(ebb_device_t *dev)
 {
-    struct ebb_clean *clean = &dev->ebb->run->clean[dev->number];
+    struct ebb_clean *clean = dev->run->clean;
     if (clean->tried || !ebb_options.clean || !ebb_traffic_counted(dev)->evictions || ebb_plans_rest(dev))
         return;
     clean->tried = true; /* also against coming back here from below */
@@ -49,7 +49,7 @@ static bool is_worth_it(struct ebb_clean *clean)
 static ebb_status_t issue(ebb_buffer_t *b, unsigned entry, ebb_stream_t *stream)
 {
     ebb_device_t *dev = b->range->device;
-    struct ebb_clean *clean = &dev->ebb->run->clean[dev->number];
+    struct ebb_clean *clean = dev->run->clean;
     const ebb_residence_t *r = b->residence;
     EBB_TRY(ebb_buffer_join(stream, b));
     EBB_TRY(ebb_mark_join(stream, r->ready));
@@ -72,7 +72,7 @@ static void compare(struct ebb_clean *clean, ebb_buffer_t *b, uint64_t hash)
 static ebb_buffer_t *look_at_some(ebb_buffer_t *list, ebb_stream_t *stream)
 {
     ebb_device_t *dev = list->range->device;
-    struct ebb_clean *clean = &dev->ebb->run->clean[dev->number];
+    struct ebb_clean *clean = dev->run->clean;
     uint64_t hash[EBB_HASH_READS];
     ebb_buffer_t *b = list;
     unsigned count = 0;
@@ -95,7 +95,7 @@ void ebb_clean_look(ebb_buffer_t *list)
     if (!list)
         return;
     ebb_device_t *dev = list->range->device;
-    struct ebb_clean *clean = &dev->ebb->run->clean[dev->number];
+    struct ebb_clean *clean = dev->run->clean;
     for (ebb_buffer_t *b = list; b; b = b->evicting) {
         ebb_residence_t *r = ebb_residence_of(b);
         if (!r)

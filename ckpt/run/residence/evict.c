@@ -29,7 +29,7 @@ const size_t ebb_part_deferred_frees = sizeof(struct ebb_deferred_frees);
 
 void ebb_collect_hosts(ebb_device_t *dev)
 {
-    for (deferred_free_t **link = &dev->ebb->run->deferred_frees[dev->number].first; *link;) {
+    for (deferred_free_t **link = &dev->run->deferred_frees->first; *link;) {
         deferred_free_t *l = *link;
         if (!ebb_mark_reached(l->until)) {
             link = &l->next;
@@ -50,16 +50,14 @@ void ebb_free_host_at(ebb_device_t *dev, ebb_host_t host, size_t bytes, ebb_mark
         ebb_host_free(dev, host, bytes);
         return;
     }
-    *l = (deferred_free_t){.host = host,
-                           .bytes = bytes,
-                           .until = until,
-                           .next = dev->ebb->run->deferred_frees[dev->number].first};
-    dev->ebb->run->deferred_frees[dev->number].first = l;
+    *l = (deferred_free_t){
+        .host = host, .bytes = bytes, .until = until, .next = dev->run->deferred_frees->first};
+    dev->run->deferred_frees->first = l;
 }
 
 static void make_host_room(ebb_device_t *dev, size_t bytes)
 {
-    if (dev->ebb->run->deferred_frees[dev->number].first)
+    if (dev->run->deferred_frees->first)
         ebb_collect_hosts(dev);
     const ebb_pinned_usage_t u = ebb_pinned_usage(dev);
     if (u.allocated_bytes + bytes > u.budget_bytes)
@@ -115,19 +113,19 @@ static void dequeue(struct ebb_leaving *leaving, ebb_buffer_t *b)
 
 ebb_buffer_t *ebb_leaving_first(ebb_device_t *dev)
 {
-    struct ebb_leaving *leaving = &dev->ebb->run->leaving[dev->number];
+    struct ebb_leaving *leaving = dev->run->leaving;
     return leaving->first;
 }
 
 size_t ebb_leaving_chunks(ebb_device_t *dev)
 {
-    struct ebb_leaving *leaving = &dev->ebb->run->leaving[dev->number];
+    struct ebb_leaving *leaving = dev->run->leaving;
     return leaving->chunks;
 }
 
 size_t ebb_leaving_bytes(ebb_device_t *dev)
 {
-    struct ebb_leaving *leaving = &dev->ebb->run->leaving[dev->number];
+    struct ebb_leaving *leaving = dev->run->leaving;
     return leaving->bytes;
 }
 
@@ -185,14 +183,14 @@ ebb_status_t ebb_leave(ebb_buffer_t *b, bool drop)
         EBB_TRY(copy_out(b, r));
     r->where = EBB_LEAVING;
     ebb_device_t *dev = b->range->device;
-    enqueue(&dev->ebb->run->leaving[dev->number], b);
+    enqueue(dev->run->leaving, b);
     return 0;
 }
 
 void ebb_stay(ebb_buffer_t *b)
 {
     ebb_device_t *dev = b->range->device;
-    struct ebb_leaving *leaving = &dev->ebb->run->leaving[dev->number];
+    struct ebb_leaving *leaving = dev->run->leaving;
     ebb_residence_t *r = b->residence;
     EBB_DCHECK(r->where == EBB_LEAVING);
     dequeue(leaving, b);
@@ -210,7 +208,7 @@ void ebb_stay(ebb_buffer_t *b)
 ebb_status_t ebb_vacate(ebb_buffer_t *b)
 {
     ebb_device_t *dev = b->range->device;
-    struct ebb_leaving *leaving = &dev->ebb->run->leaving[dev->number];
+    struct ebb_leaving *leaving = dev->run->leaving;
     ebb_residence_t *r = b->residence;
     ebb_status_t status = ebb_stall(dev, r->left);
     if (!status && r->dropping) { /* without a copy nothing else tells when its users are done */
@@ -329,7 +327,7 @@ bool ebb_victims_have_hosts(ebb_device_t *dev, const ebb_victims_t *v)
 /* What is on its way goes first. */
 static void end_leaving(ebb_device_t *dev, size_t wanted)
 {
-    struct ebb_leaving *leaving = &dev->ebb->run->leaving[dev->number];
+    struct ebb_leaving *leaving = dev->run->leaving;
     while (leaving->first && ebb_chunks_available(dev) < wanted)
         if (ebb_vacate(leaving->first)) {
             ebb_log(EBB_DEBUG, "eviction: %s", ebb_last_failure());

@@ -79,11 +79,11 @@ static sight_t look(ebb_device_t *dev)
 {
     sight_t s = {.window = window_chunks(dev)};
     ebb_coming_t c;
-    for (; s.end < FARTHEST && s.needed < s.window && ebb_tracker_coming(dev->ebb, s.end, &c); s.end++) {
+    for (; s.end < FARTHEST && s.needed < s.window && ebb_tracker_coming(dev, s.end, &c); s.end++) {
         s.missing += (long)c.born_chunks - (long)c.freed_chunks;
         s.needed += c.born_chunks;
         for (uint32_t i = 0; i < c.buffers && s.needed < s.window; i++) {
-            ebb_buffer_t *b = ebb_tracker_touched(dev->ebb, s.end, i);
+            ebb_buffer_t *b = ebb_tracker_touched(dev, s.end, i);
             if (b)
                 consider(&s, b);
         }

@@ -20,9 +20,9 @@ struct ebb_reserve {
 };
 const size_t ebb_part_reserve = sizeof(struct ebb_reserve);
 
-ebb_status_t ebb_residence_reserve(ebb_t *ebb, uint32_t buffers)
+ebb_status_t ebb_residence_reserve(ebb_device_t *dev, uint32_t buffers)
 {
-    struct ebb_reserve *reserve = ebb->run->reserve;
+    struct ebb_reserve *reserve = dev->run->reserve;
     while (reserve->count < buffers) {
         ebb_residence_t *r = calloc(1, sizeof *r);
         if (!r)
@@ -34,9 +34,9 @@ ebb_status_t ebb_residence_reserve(ebb_t *ebb, uint32_t buffers)
     return 0;
 }
 
-static ebb_residence_t *take_reserved(ebb_t *ebb)
+static ebb_residence_t *take_reserved(ebb_device_t *dev)
 {
-    struct ebb_reserve *reserve = ebb->run->reserve;
+    struct ebb_reserve *reserve = dev->run->reserve;
     ebb_residence_t *r = reserve->first;
     if (!r)
         return NULL;
@@ -357,14 +357,14 @@ bool ebb_residence_give(ebb_buffer_t *b, void **host)
 
 static void put(ebb_buffer_t *b, ebb_whereabouts_t where, void *host)
 {
-    ebb_t *ebb = b->range->device->ebb;
+    ebb_device_t *dev = b->range->device;
     EBB_DCHECK(!b->range->mapped);
     if (!ebb_residence_of(b))
-        b->residence = take_reserved(ebb);
+        b->residence = take_reserved(dev);
     ebb_residence_t *r = b->residence;
     EBB_ASSERT(r);
     if (!r) {
-        ebb_fail_program(ebb);
+        ebb_fail_program(dev->ebb);
         return;
     }
     r->host = (ebb_host_t){.at = host, .pinned = host != NULL};

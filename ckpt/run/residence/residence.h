@@ -43,7 +43,7 @@ bool ebb_residence_give(ebb_buffer_t *buffer, void **host);
 /* And back, of an unmapped buffer, which cannot fail either: it lies in `host`, which is residence's from then on. NULL: its content is
  * lost on purpose and will be written. Of so many buffers, for which `reserve` must have seen to the host memory. */
 void ebb_residence_put(ebb_buffer_t *buffer, void *host);
-ebb_status_t ebb_residence_reserve(ebb_t *ebb, uint32_t buffers);
+ebb_status_t ebb_residence_reserve(ebb_device_t *dev, uint32_t buffers);
 /* That residence has for the buffer. */
 size_t ebb_residence_pinned_bytes(const ebb_buffer_t *buffer);
 
@@ -55,7 +55,7 @@ void ebb_residence_forget(ebb_buffer_t *buffer, ebb_stream_t *stream);
 void ebb_shortage_of(ebb_device_t *dev, size_t bytes);
 void ebb_shortage_over(ebb_device_t *dev);
 /* Whether there has been one, on any device. */
-bool ebb_shortage_was(ebb_t *ebb);
+bool ebb_shortage_was(ebb_device_t *dev);
 
 /* The program has waited for the device: host memory that only a copy kept busy is free. */
 void ebb_residence_waited(ebb_device_t *dev);

@@ -144,7 +144,7 @@ static void say_advice(ebb_device_t *dev, const ebb_usage_t *u, size_t wanted, s
 
 void ebb_report_shortage(ebb_device_t *dev, const ebb_operation_t *op, size_t bytes)
 {
-    struct ebb_shortage *shortage = &dev->ebb->run->shortage[dev->number];
+    struct ebb_shortage *shortage = dev->run->shortage;
     if (shortage->on || shortage->reports == MOST_REPORTS)
         return;
     shortage->on = true;
@@ -153,8 +153,6 @@ void ebb_report_shortage(ebb_device_t *dev, const ebb_operation_t *op, size_t by
     const holders_t h = look_around(dev, op);
     const size_t wanted = op ? h.needed : (bytes + EBB_CHUNK_BYTES - 1) / EBB_CHUNK_BYTES * EBB_CHUNK_BYTES;
     const size_t stays = u.mapped_bytes - h.present - h.may_leave;
-    if (dev->ebb->device_count > 1)
-        ebb_log(EBB_WARN, "device %d:", dev->device);
     if (op)
         ebb_log(EBB_WARN, "out of memory: an operation on %u buffers needs %.1f MiB of them at once (%s)",
                 op->access_count, mib(h.needed), ebb_last_failure());
@@ -173,14 +171,11 @@ void ebb_shortage_of(ebb_device_t *dev, size_t bytes)
 
 void ebb_shortage_over(ebb_device_t *dev)
 {
-    struct ebb_shortage *shortage = &dev->ebb->run->shortage[dev->number];
+    struct ebb_shortage *shortage = dev->run->shortage;
     shortage->on = false;
 }
 
-bool ebb_shortage_was(ebb_t *ebb)
+bool ebb_shortage_was(ebb_device_t *dev)
 {
-    unsigned reports = 0;
-    for (unsigned i = 0; i < EBB_STATES; i++)
-        reports += ebb->run->shortage[i].reports;
-    return reports != 0;
+    return dev->run->shortage->reports != 0;
 }

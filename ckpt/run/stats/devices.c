@@ -2,6 +2,7 @@
 
 #include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
+#include "ckpt/run/internal.h"
 #include "ckpt/run/state.h"
 #include "offload/ebb_offload.h"
 
@@ -42,6 +43,14 @@ static void add_context(ebb_device_t *dev, ebb_device_statistics_t *d)
     d->bytes_out += t.bytes_out;
     d->bytes_in += t.bytes_in;
     d->stall_ns += t.stall_ns;
+    const ebb_steps_t s = ebb_steps(dev);
+    const ebb_drive_counts_t driven = ebb_drive_counts(dev);
+    d->step_operations = higher(d->step_operations, s.period);
+    d->steps += s.completed;
+    d->steps_driven += driven.steps;
+    d->fallbacks += driven.fallbacks;
+    d->predicted_peak_bytes = higher(d->predicted_peak_bytes, s.plans ? s.predicted_peak_bytes : 0);
+    d->driven_peak_bytes = higher(d->driven_peak_bytes, driven.peak_bytes);
 }
 
 void ebb_devices_gather(ebb_t *ebb, ebb_device_list_t *out)

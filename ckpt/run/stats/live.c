@@ -56,16 +56,16 @@ static void open_page(struct ebb_live_page *live)
         close(file);
 }
 
-void ebb_live_update(ebb_device_t *dev)
+void ebb_live_update(ebb_t *ebb)
 {
-    struct ebb_live_page *live = dev->ebb->run->live_page;
+    struct ebb_live_page *live = ebb->run_shared->live_page;
     if (!live->tried)
         open_page(live);
     if (!live->page)
         return;
     ebb_statistics_t s;
     ebb_device_list_t devices;
-    ebb_statistics_gather(dev, &s, &devices);
+    ebb_statistics_gather(ebb, &s, &devices);
     live->ticks = 0;
     const uint32_t before = atomic_load_explicit(&live->page->sequence, memory_order_relaxed);
     atomic_store_explicit(&live->page->sequence, before + 1, memory_order_relaxed);
@@ -77,16 +77,16 @@ void ebb_live_update(ebb_device_t *dev)
     atomic_store_explicit(&live->page->sequence, before + 2, memory_order_release);
 }
 
-void ebb_live_tick(ebb_device_t *dev)
+void ebb_live_tick(ebb_t *ebb)
 {
-    struct ebb_live_page *live = dev->ebb->run->live_page;
+    struct ebb_live_page *live = ebb->run_shared->live_page;
     if (++live->ticks == TICKS || !live->tried)
-        ebb_live_update(dev);
+        ebb_live_update(ebb);
 }
 
 void ebb_live_end(ebb_t *ebb)
 {
-    struct ebb_live_page *live = ebb->run->live_page;
+    struct ebb_live_page *live = ebb->run_shared->live_page;
     if (!live->page || live->page->process != getpid())
         return;
     unlink(live->path);

@@ -16,7 +16,7 @@
 #include "ckpt/run/stats/stats.h"
 
 #define EBB_LIVE_MAGIC   0x65626200u
-#define EBB_LIVE_VERSION 8u
+#define EBB_LIVE_VERSION 9u
 
 typedef struct ebb_live {
     uint32_t magic, version, bytes; /* of this structure */
@@ -34,9 +34,9 @@ typedef struct ebb_live {
 bool ebb_live_path(pid_t process, char *out, size_t out_bytes);
 
 /* An operation has been issued: every now and then the page is written. ebb_lock() held. */
-void ebb_live_tick(ebb_device_t *dev);
+void ebb_live_tick(ebb_t *ebb);
 /* The page is written now: the program waits, or runs out of memory. ebb_lock() held. */
-void ebb_live_update(ebb_device_t *dev);
+void ebb_live_update(ebb_t *ebb);
 /* The page is gone. */
 void ebb_live_end(ebb_t *ebb);
 

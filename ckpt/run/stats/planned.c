@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "alloc/base/options.h"
+#include "ckpt/run/internal.h"
 #include "ckpt/run/state.h"
 #include "ckpt/run/tracker/tracker.h"
 
@@ -36,9 +37,9 @@ static void put_text(FILE *f, const char *text)
     fputc('"', f);
 }
 
-void ebb_planned_request(ebb_t *ebb, const ebb_plan_request_t *request)
+void ebb_planned_request(ebb_device_t *dev, const ebb_plan_request_t *request)
 {
-    struct ebb_planned *known = ebb->run->planned;
+    struct ebb_planned *known = dev->run->planned;
     known->request = *request;
     known->request.policy = NULL;
     known->request.boundary = NULL;
@@ -46,13 +47,13 @@ void ebb_planned_request(ebb_t *ebb, const ebb_plan_request_t *request)
     known->requested = true;
 }
 
-void ebb_planned_trace(ebb_t *ebb, unsigned variant, const char *path)
+void ebb_planned_trace(ebb_device_t *dev, unsigned variant, const char *path)
 {
-    struct ebb_planned *known = ebb->run->planned;
+    struct ebb_planned *known = dev->run->planned;
     char whole[PATH_MAX];
     if (!is_wanted(variant))
         return;
-    ebb_planned_forget(ebb, variant);
+    ebb_planned_forget(dev, variant);
     known->variant[variant].trace = strdup(realpath(path, whole) ? whole : path);
 }
 
@@ -79,9 +80,9 @@ static void put_plan(FILE *f, char *lines)
     fputs("]", f);
 }
 
-void ebb_planned_plan(ebb_t *ebb, unsigned variant, const ebb_plan_t *plan)
+void ebb_planned_plan(ebb_device_t *dev, unsigned variant, const ebb_plan_t *plan)
 {
-    struct ebb_planned *known = ebb->run->planned;
+    struct ebb_planned *known = dev->run->planned;
     char *lines = NULL, *text = NULL;
     size_t bytes;
     if (!is_wanted(variant) || !known->requested)
@@ -100,9 +101,9 @@ void ebb_planned_plan(ebb_t *ebb, unsigned variant, const ebb_plan_t *plan)
     known->variant[variant].plan = good ? text : (free(text), NULL);
 }
 
-void ebb_planned_forget(ebb_t *ebb, unsigned variant)
+void ebb_planned_forget(ebb_device_t *dev, unsigned variant)
 {
-    struct ebb_planned *known = ebb->run->planned;
+    struct ebb_planned *known = dev->run->planned;
     free(known->variant[variant].trace);
     free(known->variant[variant].plan);
     known->variant[variant] = (struct planned){0};
@@ -110,11 +111,11 @@ void ebb_planned_forget(ebb_t *ebb, unsigned variant)
 
 void ebb_planned_print(ebb_t *ebb, FILE *out)
 {
-    struct ebb_planned *known = ebb->run->planned;
     const char *between = ",\n\"planned\": [";
-    for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++) {
-        const struct planned *p = &known->variant[i];
-        if (!p->trace)
+    for (unsigned i = 0; i < ebb->device_count * EBB_STEP_VARIANTS; i++) {
+        ebb_device_t *dev = &ebb->device[i / EBB_STEP_VARIANTS];
+        const struct planned *p = dev->run ? &dev->run->planned->variant[i % EBB_STEP_VARIANTS] : NULL;
+        if (!p || !p->trace)
             continue;
         fprintf(out, "%s\n{\"variant\": %u, \"trace\": ", between, i);
         put_text(out, p->trace);

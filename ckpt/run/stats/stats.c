@@ -19,7 +19,7 @@
 #include "ckpt/run/tracker/tracker.h"
 #include "offload/ebb_offload.h"
 
-static void gather_variants(const ebb_steps_t *steps, ebb_statistics_t *out)
+static void add_variants(const ebb_steps_t *steps, ebb_statistics_t *out)
 {
     for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++) {
         const ebb_step_variant_t *k = &steps->variant[i];
@@ -29,85 +29,68 @@ static void gather_variants(const ebb_steps_t *steps, ebb_statistics_t *out)
     }
 }
 
-static uint64_t fetched_ahead(ebb_t *ebb)
+static uint64_t obscure_launches(ebb_t *ebb)
 {
     uint64_t sum = 0;
-    for (unsigned i = 0; i < ebb->device_count; i++)
-        sum += ebb_traffic(&ebb->device[i]).ahead;
-    return sum;
-}
-
-static uint64_t obscure_launches(ebb_device_t *dev)
-{
-    uint64_t sum = 0;
-    for (const ebb_obscure_t *o = ebb_obscure_kernels(dev->ebb); o; o = o->next)
+    for (const ebb_obscure_t *o = ebb_obscure_kernels(ebb); o; o = o->next)
         sum += o->launches;
     return sum;
 }
 
-void ebb_statistics_gather(ebb_device_t *dev, ebb_statistics_t *out, ebb_device_list_t *devices)
+/* What was followed, learned and planned of one device. */
+static void add_device(ebb_device_t *dev, ebb_statistics_t *out)
 {
-    ebb_devices_gather(dev->ebb, devices);
+    const ebb_steps_t s = ebb_steps(dev);
+    const ebb_drive_counts_t d = ebb_drive_counts(dev);
+    const ebb_recipe_counts_t r = ebb_recipe_counts(dev);
+    add_variants(&s, out);
+    if (s.found_after && (!out->step_found_after || s.found_after < out->step_found_after))
+        out->step_found_after = s.found_after;
+    out->operations += s.operations;
+    out->steps_interrupted += s.interrupted;
+    out->unplanned += d.unplanned;
+    out->replans += s.replans;
+    out->plans += s.plans;
+    out->driven_stall_ns += d.stall_ns;
+    out->replays += d.replays;
+    out->verified += r.verified;
+    out->mismatches += r.mismatches;
+    out->rebuilt += r.rebuilt;
+    out->kept += s.plan.kept_buffers;
+    out->offloaded += s.plan.offloaded_buffers;
+    out->dropped += s.plan.dropped_buffers;
+    out->kept_bytes += s.plan.kept_bytes;
+    out->offloaded_bytes += s.plan.offloaded_bytes;
+    out->dropped_bytes += s.plan.dropped_bytes;
+    out->step_streams += s.streams.count;
+    out->step_streams_recurring += s.streams.recurring;
+    out->ahead += ebb_traffic(dev).ahead;
+    out->reactive_drops += r.dropped;
+    out->reactive_replays += r.replays;
+    out->driven_ns += d.ns;
+    out->driven_timed += d.timed;
+    out->changes += d.changes;
+    out->stale_words += ebb_stale_count(dev);
+}
+
+void ebb_statistics_gather(ebb_t *ebb, ebb_statistics_t *out, ebb_device_list_t *devices)
+{
+    ebb_devices_gather(ebb, devices);
     const ebb_device_statistics_t u = ebb_devices_sum(devices);
-    const ebb_traffic_t t = ebb_traffic(dev); /* only for what is the process's */
-    const ebb_steps_t s = ebb_steps(dev->ebb);
-    const ebb_drive_counts_t d = ebb_drive_counts(dev->ebb);
-    const ebb_recipe_counts_t r = ebb_recipe_counts(dev->ebb);
+    const ebb_traffic_t t = ebb_traffic(&ebb->device[0]); /* only for what is the process's */
     *out = (ebb_statistics_t){
-        .budget_bytes = u.budget_bytes,
-        .overhead_bytes = u.overhead_bytes,
-        .foreign_bytes = u.foreign_bytes,
-        .mapped_bytes = u.mapped_bytes,
-        .peak_bytes = u.peak_bytes,
-        .live_bytes = u.live_bytes,
-        .live_peak_bytes = u.live_peak_bytes,
-        .operations = s.operations,
-        .step_operations = s.period,
-        .steps = s.completed,
-        .steps_interrupted = s.interrupted,
-        .steps_driven = d.steps,
-        .fallbacks = d.fallbacks,
-        .unplanned = d.unplanned,
-        .plans = s.plans,
-        .replans = s.replans,
-        .evictions = u.evictions,
-        .fetches = u.fetches,
-        .bytes_out = u.bytes_out,
-        .bytes_in = u.bytes_in,
-        .stall_ns = u.stall_ns,
-        .driven_stall_ns = d.stall_ns,
-        .in_flight_peak_bytes = u.in_flight_peak_bytes,
-        .host_bytes = u.host_bytes,
-        .host_peak_bytes = t.host_peak_bytes,
+#define X(key) .key = u.key,
+        EBB_SUMMED_STATISTICS(X)
+#undef X
+            .host_peak_bytes = t.host_peak_bytes,
         .host_budget_bytes = t.host_budget_bytes,
         .pageable_bytes = t.pageable_bytes,
         .pageable_peak_bytes = t.pageable_peak_bytes,
-        .replays = d.replays,
-        .verified = r.verified,
-        .mismatches = r.mismatches,
-        .rebuilt = r.rebuilt,
-        .kept = s.plan.kept_buffers,
-        .offloaded = s.plan.offloaded_buffers,
-        .dropped = s.plan.dropped_buffers,
-        .kept_bytes = s.plan.kept_bytes,
-        .offloaded_bytes = s.plan.offloaded_bytes,
-        .dropped_bytes = s.plan.dropped_bytes,
-        .predicted_peak_bytes = s.plans ? s.predicted_peak_bytes : 0,
-        .driven_peak_bytes = d.peak_bytes,
-        .clean_evictions = u.clean_evictions,
-        .step_found_after = s.found_after,
-        .step_streams = s.streams.count,
-        .step_streams_recurring = s.streams.recurring,
-        .ahead = fetched_ahead(dev->ebb),
-        .reactive_drops = r.dropped,
-        .reactive_replays = r.replays,
-        .driven_ns = d.ns,
-        .driven_timed = d.timed,
-        .changes = d.changes,
-        .stale_words = ebb_stale_count(dev->ebb),
-        .obscure = obscure_launches(dev),
+        .obscure = obscure_launches(ebb),
     };
-    gather_variants(&s, out);
+    for (unsigned i = 0; i < ebb->device_count; i++)
+        if (ebb->device[i].run)
+            add_device(&ebb->device[i], out);
 }
 
 /* ---- the line at the end ---- */
@@ -170,32 +153,32 @@ static void say(const ebb_statistics_t *s, const ebb_device_list_t *devices, boo
 }
 
 /* What driven steps have taken on the device, beside what their operations take. */
-static void say_cost(const ebb_drive_counts_t *d)
+static void say_cost(ebb_device_t *dev)
 {
-    if (!d->timed || d->alone_ns <= 0)
+    const ebb_drive_counts_t d = ebb_drive_counts(dev);
+    char where[32] = "";
+    if (!d.timed || d.alone_ns <= 0)
         return;
-    const double ms = (double)d->ns / (double)d->timed * 1e-6,
-                 alone_ms = d->alone_ns / (double)d->timed * 1e-6;
+    if (dev->ebb->device_count > 1)
+        snprintf(where, sizeof where, " on device %d", dev->device);
+    const double ms = (double)d.ns / (double)d.timed * 1e-6, alone_ms = d.alone_ns / (double)d.timed * 1e-6;
     ebb_log(EBB_INFO,
-            "measured: a step that followed the plan lasted %.3f ms, %.3f %s than its operations (%.1f%%)", ms,
-            fabs(ms - alone_ms), ms < alone_ms ? "less" : "more", 100 * fabs(ms / alone_ms - 1));
+            "measured%s: a step that followed the plan lasted %.3f ms, %.3f %s than its operations (%.1f%%)",
+            where, ms, fabs(ms - alone_ms), ms < alone_ms ? "less" : "more", 100 * fabs(ms / alone_ms - 1));
 }
 
 /* ---- EBB_STATS ---- */
 
-/* One object for each step variant that is known; behind all keys, some of which it has as well. */
-static void write_variants(ebb_t *ebb, FILE *f)
+static void write_variants_of(ebb_device_t *dev, FILE *f, const char **between)
 {
-    const ebb_steps_t s = ebb_steps(ebb);
-    const char *between = "";
-    fputs(", \"variants\": [", f);
+    const ebb_steps_t s = ebb_steps(dev);
     for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++) {
         const ebb_step_variant_t *k = &s.variant[i];
         if (!k->serial)
             continue;
-        const ebb_drive_counts_t d = ebb_drive_counts_of(ebb, i); /* its plan's index is its number */
+        const ebb_drive_counts_t d = ebb_drive_counts_of(dev, i); /* its plan's index is its number */
         const ebb_variant_statistics_t v = {
-            .variant = i,
+            .variant = ebb_variant_through(dev, i),
             .period = k->operations,
             .count = k->count,
             .extras = k->extras,
@@ -209,25 +192,36 @@ static void write_variants(ebb_t *ebb, FILE *f)
             .driven_peak_bytes = d.peak_bytes,
             .replays = d.replays,
             .fallbacks = d.fallbacks,
+            .device = (uint64_t)dev->device,
         };
-        fputs(between, f);
-        between = "{";
+        fputs(*between, f);
+        *between = "{";
 #define X(key, meaning)                                                                                      \
-    fprintf(f, "%s\"" #key "\": %" PRIu64, between, v.key);                                                  \
-    between = ", ";
+    fprintf(f, "%s\"" #key "\": %" PRIu64, *between, v.key);                                                 \
+    *between = ", ";
         EBB_VARIANT_STATISTICS(X)
 #undef X
         fputc('}', f);
     }
+}
+
+/* One object for each step variant that is known; behind all keys, some of which it has as well. */
+static void write_variants(ebb_t *ebb, FILE *f)
+{
+    const char *between = "";
+    fputs(", \"variants\": [", f);
+    for (unsigned i = 0; i < ebb->device_count; i++)
+        if (ebb->device[i].run)
+            write_variants_of(&ebb->device[i], f, &between);
     fputc(']', f);
 }
 
 /* What is not a character of JSON as it is becomes a question mark. */
-static void write_obscure(ebb_device_t *dev, FILE *f)
+static void write_obscure(ebb_t *ebb, FILE *f)
 {
     const char *between = "";
     fputs(", \"obscure_kernels\": [", f);
-    for (const ebb_obscure_t *o = ebb_obscure_kernels(dev->ebb); o; o = o->next) {
+    for (const ebb_obscure_t *o = ebb_obscure_kernels(ebb); o; o = o->next) {
         fprintf(f, "%s{\"name\": \"", between);
         for (const char *c = o->name; *c; c++)
             fputc(*c < 0x20 || *c == '"' || *c == '\\' ? '?' : *c, f);
@@ -237,7 +231,7 @@ static void write_obscure(ebb_device_t *dev, FILE *f)
     fputc(']', f);
 }
 
-static void write_file(ebb_device_t *dev, const ebb_statistics_t *s, const ebb_device_list_t *devices)
+static void write_file(ebb_t *ebb, const ebb_statistics_t *s, const ebb_device_list_t *devices)
 {
     char path[EBB_FILE_NAME_ROOM];
     FILE *f = ebb_file_name(ebb_options.stats, getpid(), path) ? fopen(path, "we") : NULL;
@@ -252,26 +246,41 @@ static void write_file(ebb_device_t *dev, const ebb_statistics_t *s, const ebb_d
     EBB_STATISTICS(X)
 #undef X
     ebb_devices_print(devices, f);
-    write_variants(dev->ebb, f);
-    write_obscure(dev, f);
-    ebb_planned_print(dev->ebb, f);
+    write_variants(ebb, f);
+    write_obscure(ebb, f);
+    ebb_planned_print(ebb, f);
     fputs("}\n", f);
     if (fclose(f))
         ebb_log(EBB_WARN, "EBB_STATS=%s: %s", ebb_options.stats, strerror(errno));
 }
 
-void ebb_stats_finish(ebb_device_t *dev)
+/* The smallest budget with a plan, where that is more than the device's; 0: it is not. */
+static size_t wanted_budget(ebb_device_t *dev)
+{
+    const size_t floor = ebb_run_floor(dev);
+    return floor > dev->budget_bytes ? floor : 0;
+}
+
+void ebb_stats_finish(ebb_t *ebb)
 {
     ebb_statistics_t s;
     ebb_device_list_t devices;
-    ebb_statistics_gather(dev, &s, &devices);
-    const ebb_drive_counts_t driven = ebb_drive_counts(dev->ebb);
-    say_cost(&driven);
-    const bool short_of = ebb_shortage_was(dev->ebb), fitted = !has_moved(&s) && !short_of;
-    const size_t floor = fitted || (s.steps_driven && !short_of) ? 0 : ebb_run_floor(dev);
+    ebb_statistics_gather(ebb, &s, &devices);
+    bool fitted = !has_moved(&s);
+    size_t floor = 0;
+    for (unsigned i = 0; i < ebb->device_count; i++) {
+        ebb_device_t *dev = &ebb->device[i];
+        if (!dev->run)
+            continue;
+        const bool short_of = ebb_shortage_was(dev);
+        say_cost(dev);
+        fitted &= !short_of;
+        if (!floor && (short_of || (has_moved(&s) && !ebb_drive_counts(dev).steps)))
+            floor = wanted_budget(dev);
+    }
     if (s.peak_bytes)
-        say(&s, &devices, fitted, floor > dev->budget_bytes ? floor : 0);
+        say(&s, &devices, fitted, floor);
     if (*ebb_options.stats)
-        write_file(dev, &s, &devices);
-    ebb_live_end(dev->ebb);
+        write_file(ebb, &s, &devices);
+    ebb_live_end(ebb);
 }

@@ -37,7 +37,20 @@ enum { EBB_MOST_DEVICES = 16 };
     X(stall_ns, "host time spent waiting for copies")                                                        \
     X(in_flight_peak_bytes, "evictions under way at once, at most")                                          \
     X(host_bytes, "pinned host memory in use now, for buffers")                                               \
-    X(foreign_bytes, "of overhead_bytes, what the driver serves the program: managed memory, arrays, mappings")
+    X(foreign_bytes, "of overhead_bytes, what the driver serves the program: managed memory, arrays, mappings") \
+    X(step_operations, "launches, copies and memsets of a step; 0: no step was found")                       \
+    X(steps, "completed steps")                                                                              \
+    X(steps_driven, "steps that followed a plan from beginning to end")                                      \
+    X(fallbacks, "times the program left the plan")                                                          \
+    X(predicted_peak_bytes, "device memory at most, by the last plan")                                       \
+    X(driven_peak_bytes, "device memory held at most while driving")
+
+/* X(key): of them, what the statistics of all have the sum of. */
+#define EBB_SUMMED_STATISTICS(X)                                                                             \
+    X(budget_bytes) X(overhead_bytes) X(mapped_bytes) X(peak_bytes) X(live_bytes) X(live_peak_bytes)         \
+    X(evictions) X(clean_evictions) X(fetches) X(bytes_out) X(bytes_in) X(stall_ns) X(in_flight_peak_bytes)  \
+    X(host_bytes) X(foreign_bytes) X(step_operations) X(steps) X(steps_driven) X(fallbacks)                  \
+    X(predicted_peak_bytes) X(driven_peak_bytes)
 // clang-format on
 
 typedef struct ebb_device_statistics {
@@ -122,7 +135,7 @@ void ebb_devices_print(const ebb_device_list_t *list, FILE *out);
 
 /* Of one variant of the step, in "variants". */
 #define EBB_VARIANT_STATISTICS(X) \
-    X(variant, "its number") \
+    X(variant, "its number; those of each further device begin at the next multiple of 8") \
     X(period, "operations of such a step, on the stream that leads, copies to the host left out") \
     X(count, "its steps") \
     X(extras, "operations that they had beyond those of the variant") \
@@ -135,7 +148,8 @@ void ebb_devices_print(const ebb_device_list_t *list, FILE *out);
     X(predicted_peak_bytes, "device memory at most, by its last plan") \
     X(driven_peak_bytes, "device memory held at most while driving them") \
     X(replays, "launches repeated by its plans") \
-    X(fallbacks, "times its plan was left")
+    X(fallbacks, "times its plan was left") \
+    X(device, "the driver's number of its device")
 // clang-format on
 
 typedef struct ebb_statistics {
@@ -151,11 +165,11 @@ typedef struct ebb_variant_statistics {
 } ebb_variant_statistics_t;
 
 /* As of now. ebb_lock() held; the driver is not called. */
-void ebb_statistics_gather(ebb_device_t *dev, ebb_statistics_t *out, ebb_device_list_t *devices);
+void ebb_statistics_gather(ebb_t *ebb, ebb_statistics_t *out, ebb_device_list_t *devices);
 
 /* The end: the file, if wanted, and one line on stderr, if the program has used device memory. Does not call
  * the driver. */
-void ebb_stats_finish(ebb_device_t *dev);
+void ebb_stats_finish(ebb_t *ebb);
 
 /* ---- what was learned and planned (planned.c) ---- */
 
@@ -168,11 +182,11 @@ void ebb_stats_finish(ebb_device_t *dev);
  * variant: as in "variants"; request and plan are missing where nothing was planned. */
 
 /* What the next plan is for, whatever its variant. The policy is not kept. */
-void ebb_planned_request(ebb_t *ebb, const ebb_plan_request_t *request);
-void ebb_planned_trace(ebb_t *ebb, unsigned variant, const char *path);
-void ebb_planned_plan(ebb_t *ebb, unsigned variant, const ebb_plan_t *plan);
+void ebb_planned_request(ebb_device_t *dev, const ebb_plan_request_t *request);
+void ebb_planned_trace(ebb_device_t *dev, unsigned variant, const char *path);
+void ebb_planned_plan(ebb_device_t *dev, unsigned variant, const ebb_plan_t *plan);
 /* There is no such variant any more. */
-void ebb_planned_forget(ebb_t *ebb, unsigned variant);
+void ebb_planned_forget(ebb_device_t *dev, unsigned variant);
 
 /* ", "planned": [..]", on lines of its own; nothing if nothing is known. */
 void ebb_planned_print(ebb_t *ebb, FILE *out);

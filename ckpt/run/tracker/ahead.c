@@ -11,14 +11,14 @@ static const ebb_trace_t *trace(const ebb_tracked_t *tracked)
 
 bool ebb_tracker_known(ebb_device_t *dev)
 {
-    ebb_tracked_t *tracked = dev->ebb->run->tracked;
-    return tracked->learned && tracked->known && tracked->device_number == dev->number;
+    ebb_tracked_t *tracked = dev->run->tracked;
+    return tracked->learned && tracked->known;
 }
 
 ebb_next_use_t ebb_tracker_next_use(const ebb_buffer_t *b)
 {
-    ebb_t *ebb = b->range->device->ebb;
-    ebb_tracked_t *tracked = ebb->run->tracked;
+    ebb_device_t *dev = b->range->device;
+    ebb_tracked_t *tracked = dev->run->tracked;
     if (!tracked->learned || !b->number)
         return (ebb_next_use_t){.known = false};
     const uint32_t id = b->number - 1, n = trace(tracked)->operation_count;
@@ -46,9 +46,9 @@ static size_t freed_chunks(ebb_tracked_t *tracked, uint32_t operation)
     return chunks;
 }
 
-bool ebb_tracker_coming(ebb_t *ebb, uint32_t ahead, ebb_coming_t *out)
+bool ebb_tracker_coming(ebb_device_t *dev, uint32_t ahead, ebb_coming_t *out)
 {
-    ebb_tracked_t *tracked = ebb->run->tracked;
+    ebb_tracked_t *tracked = dev->run->tracked;
     const uint32_t n = trace(tracked)->operation_count, at = tracked->cursor + ahead;
     if (ahead >= n)
         return false;
@@ -59,9 +59,9 @@ bool ebb_tracker_coming(ebb_t *ebb, uint32_t ahead, ebb_coming_t *out)
     return true;
 }
 
-ebb_buffer_t *ebb_tracker_touched(ebb_t *ebb, uint32_t ahead, uint32_t i)
+ebb_buffer_t *ebb_tracker_touched(ebb_device_t *dev, uint32_t ahead, uint32_t i)
 {
-    ebb_tracked_t *tracked = ebb->run->tracked;
+    ebb_tracked_t *tracked = dev->run->tracked;
     const uint32_t n = trace(tracked)->operation_count, at = tracked->cursor + ahead;
     const uint32_t id = trace(tracked)->access[trace(tracked)->operation[at % n].first_access + i].buffer;
     return at >= n && trace(tracked)->buffer[id].born != EBB_NONE ? NULL : tracked->buffer[id];

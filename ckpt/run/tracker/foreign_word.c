@@ -29,25 +29,25 @@ bool ebb_word_is_foreign(ebb_device_t *dev, CUdeviceptr word)
     if (is_no_address(word) || ebb_address_is_served(dev->ebb, word))
         return false;
     const unsigned i = (unsigned)(word * 0x9e3779b97f4a7c15u >> 56);
-    if (dev->ebb->run->words->asked[i].word != word) {
-        dev->ebb->run->words->asked[i].word = word;
-        dev->ebb->run->words->asked[i].foreign =
+    if (dev->ebb->run_shared->words->asked[i].word != word) {
+        dev->ebb->run_shared->words->asked[i].word = word;
+        dev->ebb->run_shared->words->asked[i].foreign =
             !ebb_driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, word);
     }
-    return dev->ebb->run->words->asked[i].foreign;
+    return dev->ebb->run_shared->words->asked[i].foreign;
 }
 
 static bool reads_host_memory(ebb_device_t *dev)
 {
     const uint64_t bit = (uint64_t)1 << dev->number;
     int does = 1;
-    if (!(dev->ebb->run->words->pageable_known & bit)) {
-        dev->ebb->run->words->pageable_known |= bit;
+    if (!(dev->ebb->run_shared->words->pageable_known & bit)) {
+        dev->ebb->run_shared->words->pageable_known |= bit;
         if (ebb_driver.cuDeviceGetAttribute(&does, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, dev->device) ||
             does)
-            dev->ebb->run->words->pageable |= bit;
+            dev->ebb->run_shared->words->pageable |= bit;
     }
-    return dev->ebb->run->words->pageable & bit;
+    return dev->ebb->run_shared->words->pageable & bit;
 }
 
 bool ebb_word_is_junk(ebb_device_t *dev, CUdeviceptr word, bool asking)
@@ -60,5 +60,5 @@ bool ebb_word_is_junk(ebb_device_t *dev, CUdeviceptr word, bool asking)
 
 void ebb_words_forget(ebb_t *ebb)
 {
-    memset(ebb->run->words->asked, 0, sizeof ebb->run->words->asked);
+    memset(ebb->run_shared->words->asked, 0, sizeof ebb->run_shared->words->asked);
 }

@@ -63,9 +63,9 @@ typedef struct match {
     char difference[256];
 } match_t;
 
-static inline match_t *match_of(ebb_t *ebb)
+static inline match_t *match_of(ebb_device_t *dev)
 {
-    return (match_t *)ebb->run->tracked;
+    return (match_t *)dev->run->tracked;
 }
 
 static inline ebb_trace_t *trace_of(const match_t *m)
@@ -99,24 +99,24 @@ void ebb_match_deviate(match_t *m, const char *what, uint32_t operation, const c
  * numbers that buffers get. */
 
 /* From the beginning of a step. False: no host memory, or an empty recording; nothing is open. */
-bool ebb_match_open(ebb_t *ebb, ebb_recording_t *learned);
-void ebb_match_close(ebb_t *ebb);
+bool ebb_match_open(ebb_device_t *dev, ebb_recording_t *learned);
+void ebb_match_close(ebb_device_t *dev);
 /* From the middle of a step, where these buffers [buffers] are alive. */
-void ebb_match_resume(ebb_t *ebb, ebb_buffer_t *const *buffer, uint32_t cursor);
+void ebb_match_resume(ebb_device_t *dev, ebb_buffer_t *const *buffer, uint32_t cursor);
 /* The next operation is the first one of another step. */
-void ebb_match_begin_step(ebb_t *ebb);
+void ebb_match_begin_step(ebb_device_t *dev);
 /* Nothing of the step has come. */
-bool ebb_match_is_fresh(ebb_t *ebb);
+bool ebb_match_is_fresh(ebb_device_t *dev);
 /* The step is over, and this may be the first operation of the next. */
-bool ebb_match_begins(ebb_t *ebb, const ebb_operation_t *operation);
+bool ebb_match_begins(ebb_device_t *dev, const ebb_operation_t *operation);
 /* What persists gets its number, if it is where it was recorded. */
-void ebb_match_find_persistent(ebb_t *ebb);
+void ebb_match_find_persistent(ebb_device_t *dev);
 
 /* What the operation is; and then, whether it was issued. */
-void ebb_match_operation(ebb_t *ebb, const ebb_operation_t *operation);
-void ebb_match_done(ebb_t *ebb, const ebb_operation_t *operation, bool issued);
-void ebb_match_allocated(ebb_t *ebb, const ebb_buffer_t *buffer);
-void ebb_match_freed(ebb_t *ebb, ebb_buffer_t *buffer);
+void ebb_match_operation(ebb_device_t *dev, const ebb_operation_t *operation);
+void ebb_match_done(ebb_device_t *dev, const ebb_operation_t *operation, bool issued);
+void ebb_match_allocated(ebb_device_t *dev, const ebb_buffer_t *buffer);
+void ebb_match_freed(ebb_device_t *dev, ebb_buffer_t *buffer);
 
 /* ---- parts of the step finder ---- */
 

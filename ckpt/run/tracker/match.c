@@ -114,9 +114,9 @@ static uint32_t find(match_t *m, const ebb_operation_t *op, uint32_t s)
     return fits(m, op, at, true) || resembles(m, op, at) ? at : EBB_NONE;
 }
 
-void ebb_match_operation(ebb_t *ebb, const ebb_operation_t *op)
+void ebb_match_operation(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    match_t *m = match_of(ebb);
+    match_t *m = match_of(dev);
     const uint32_t s = number_of_stream(m, op->stream);
     const bool known = m->seen.known && s < m->seen.learned->stream_count;
     m->candidate_before = s < m->seen.learned->stream_count ? m->candidate[s] : EBB_NONE;
@@ -156,9 +156,9 @@ static void note_partial(match_t *m, const ebb_operation_t *op, uint32_t at)
     m->missing++;
 }
 
-void ebb_match_done(ebb_t *ebb, const ebb_operation_t *op, bool issued)
+void ebb_match_done(ebb_device_t *dev, const ebb_operation_t *op, bool issued)
 {
-    match_t *m = match_of(ebb);
+    match_t *m = match_of(dev);
     const uint32_t s = number_of_stream(m, op->stream), at = m->seen.at;
     const bool planned = s < m->seen.learned->stream_count;
     if (!issued && planned)
@@ -181,9 +181,9 @@ void ebb_match_done(ebb_t *ebb, const ebb_operation_t *op, bool issued)
         note_partial(m, op, at);
 }
 
-uint32_t ebb_match_next(ebb_t *ebb, uint32_t operation)
+uint32_t ebb_match_next(ebb_device_t *dev, uint32_t operation)
 {
-    return match_of(ebb)->next[operation];
+    return match_of(dev)->next[operation];
 }
 
 /* ---- begin and end of a step ---- */
@@ -196,9 +196,9 @@ bool ebb_match_is_over(const match_t *m)
     return true;
 }
 
-bool ebb_match_begins(ebb_t *ebb, const ebb_operation_t *op)
+bool ebb_match_begins(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    const match_t *m = match_of(ebb);
+    const match_t *m = match_of(dev);
     const uint32_t s = number_of_stream(m, op->stream);
     if (!m->seen.known || !ebb_match_is_over(m) || s == m->seen.learned->stream_count ||
         m->first[s] == EBB_NONE || ebb_record_difference(m->seen.learned, m->first[s], op))
@@ -230,17 +230,17 @@ static void end_step(match_t *m)
         ebb_match_deviate(m, "the number of allocations", t->operation_count, "the end");
 }
 
-const char *ebb_match_difference(ebb_t *ebb, bool whole)
+const char *ebb_match_difference(ebb_device_t *dev, bool whole)
 {
-    match_t *m = match_of(ebb);
+    match_t *m = match_of(dev);
     if (whole)
         end_step(m);
     return m->difference[0] ? m->difference : NULL;
 }
 
-uint32_t ebb_match_missing(ebb_t *ebb)
+uint32_t ebb_match_missing(ebb_device_t *dev)
 {
-    return match_of(ebb)->missing;
+    return match_of(dev)->missing;
 }
 
 /* A step that was followed to its end says what it has left behind. */
@@ -272,24 +272,24 @@ static void reset(match_t *m)
     m->seen.known = true;
 }
 
-void ebb_match_begin_step(ebb_t *ebb)
+void ebb_match_begin_step(ebb_device_t *dev)
 {
-    match_t *m = match_of(ebb);
+    match_t *m = match_of(dev);
     ebb_numbers_turn(m, settle(m));
     ebb_numbers_keep_newest(m);
     reset(m);
     m->seen.step++;
 }
 
-bool ebb_match_is_fresh(ebb_t *ebb)
+bool ebb_match_is_fresh(ebb_device_t *dev)
 {
-    const match_t *m = match_of(ebb);
+    const match_t *m = match_of(dev);
     return m->seen.known && !m->seen.cursor && !m->deviations && !m->seen.resumed;
 }
 
-void ebb_match_resume(ebb_t *ebb, ebb_buffer_t *const *buffer, uint32_t cursor)
+void ebb_match_resume(ebb_device_t *dev, ebb_buffer_t *const *buffer, uint32_t cursor)
 {
-    match_t *m = match_of(ebb);
+    match_t *m = match_of(dev);
     reset(m);
     for (uint32_t i = 0; i < trace_of(m)->buffer_count; i++)
         if (buffer[i])
@@ -312,9 +312,9 @@ static void link_streams(match_t *m)
     }
 }
 
-bool ebb_match_open(ebb_t *ebb, ebb_recording_t *learned)
+bool ebb_match_open(ebb_device_t *dev, ebb_recording_t *learned)
 {
-    match_t *m = match_of(ebb);
+    match_t *m = match_of(dev);
     const ebb_trace_t *t = learned->trace;
     m->next = calloc((size_t)t->operation_count + 1, sizeof *m->next);
     m->bound = calloc((size_t)t->buffer_count + 1, sizeof *m->bound);
@@ -323,7 +323,7 @@ bool ebb_match_open(ebb_t *ebb, ebb_recording_t *learned)
     m->seen.learned = learned;
     if (!t->operation_count || !m->next || !m->bound || !m->successor || !m->seen.buffer ||
         !ebb_uses_make(&m->seen.uses, t)) {
-        ebb_match_close(ebb);
+        ebb_match_close(dev);
         return false;
     }
     link_streams(m);
@@ -331,9 +331,9 @@ bool ebb_match_open(ebb_t *ebb, ebb_recording_t *learned)
     return true;
 }
 
-void ebb_match_close(ebb_t *ebb)
+void ebb_match_close(ebb_device_t *dev)
 {
-    match_t *m = match_of(ebb);
+    match_t *m = match_of(dev);
     if (m->seen.learned && m->bound && m->seen.buffer)
         settle(m);
     for (uint32_t i = 0; m->seen.buffer && i < trace_of(m)->buffer_count; i++)

@@ -108,9 +108,9 @@ void ebb_number_bind(match_t *m, ebb_buffer_t *b, uint32_t id)
         bound->bytes = b->bytes;
 }
 
-void ebb_match_allocated(ebb_t *ebb, const ebb_buffer_t *b)
+void ebb_match_allocated(ebb_device_t *dev, const ebb_buffer_t *b)
 {
-    match_t *m = match_of(ebb);
+    match_t *m = match_of(dev);
     bool added;
     arrival_t *e = ebb_table_add(&m->arrivals, sizeof *e, b->generation, &added);
     m->allocations++;
@@ -136,9 +136,9 @@ static uint32_t freed_as(const match_t *m, const ebb_buffer_t *b)
     return EBB_NONE;
 }
 
-void ebb_match_freed(ebb_t *ebb, ebb_buffer_t *b)
+void ebb_match_freed(ebb_device_t *dev, ebb_buffer_t *b)
 {
-    match_t *m = match_of(ebb);
+    match_t *m = match_of(dev);
     const uint32_t id = freed_as(m, b);
     if (id == EBB_NONE && b->number)
         ebb_number_take(m, b->number - 1);
@@ -152,15 +152,15 @@ void ebb_match_freed(ebb_t *ebb, ebb_buffer_t *b)
         ebb_match_deviate(m, "when a buffer is freed", place(m), "frees");
 }
 
-ebb_buffer_t *ebb_match_buffer(ebb_t *ebb, uint32_t id)
+ebb_buffer_t *ebb_match_buffer(ebb_device_t *dev, uint32_t id)
 {
-    match_t *m = match_of(ebb);
+    match_t *m = match_of(dev);
     return m->bound[id].generation ? m->seen.buffer[id] : NULL;
 }
 
-bool ebb_match_take_strayed(ebb_t *ebb, uint32_t id)
+bool ebb_match_take_strayed(ebb_device_t *dev, uint32_t id)
 {
-    match_t *m = match_of(ebb);
+    match_t *m = match_of(dev);
     const bool strayed = m->bound[id].strayed;
     m->bound[id].strayed = false;
     return strayed;
@@ -185,9 +185,9 @@ void ebb_numbers_stray(match_t *m, const ebb_operation_t *op)
 
 /* ---- from step to step ---- */
 
-void ebb_match_note_next(ebb_t *ebb)
+void ebb_match_note_next(ebb_device_t *dev)
 {
-    const match_t *m = match_of(ebb);
+    const match_t *m = match_of(dev);
     ebb_trace_t *t = trace_of(m);
     for (uint32_t id = 0; id < t->buffer_count; id++) {
         const uint64_t generation = m->bound[id].generation;
@@ -232,12 +232,13 @@ void ebb_numbers_keep_newest(match_t *m)
     free(old.at);
 }
 
-void ebb_match_find_persistent(ebb_t *ebb)
+void ebb_match_find_persistent(ebb_device_t *dev)
 {
-    match_t *m = match_of(ebb);
+    match_t *m = match_of(dev);
     for (uint32_t i = 0; i < trace_of(m)->buffer_count; i++) {
-        ebb_buffer_t *b =
-            persists(m, i) && !m->seen.buffer[i] ? ebb_buffer_at(ebb, m->seen.learned->address[i]) : NULL;
+        ebb_buffer_t *b = persists(m, i) && !m->seen.buffer[i]
+                              ? ebb_buffer_at(dev->ebb, m->seen.learned->address[i])
+                              : NULL;
         if (b && !b->number && b->generation == m->seen.learned->generation[i] &&
             (b->pinned != 0) == trace_of(m)->buffer[i].pinned)
             give_number(m, b, i);

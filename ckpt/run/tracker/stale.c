@@ -122,12 +122,12 @@ static stream_history_t *history_of(struct ebb_stale *stale, const ebb_stream_t 
     return &stale->history[i];
 }
 
-void ebb_stale_begin_step(ebb_t *ebb)
+void ebb_stale_begin_step(ebb_device_t *dev)
 {
-    struct ebb_stale *stale = ebb->run->stale;
+    struct ebb_stale *stale = dev->run->stale;
     stale->step++;
     stale->history_count = 0;
-    ebb_words_forget(ebb);
+    ebb_words_forget(dev->ebb);
 }
 
 /* The polynomial's, and its 32nd power. */
@@ -136,16 +136,16 @@ void ebb_stale_begin_step(ebb_t *ebb)
 #define OLDEST    SQUARE(SQUARE(SQUARE(SQUARE(SQUARE(FACTOR)))))
 _Static_assert(BEHIND == 32, "OLDEST is another power");
 
-void ebb_stale_pass(ebb_t *ebb, const ebb_operation_t *op)
+void ebb_stale_pass(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    struct ebb_stale *stale = ebb->run->stale;
+    struct ebb_stale *stale = dev->run->stale;
     stale->current = NULL;
     stale->seen = NULL;
     stale->passed = NULL;
     if (!ebb_options.stale_words)
         return;
     if (stale->shapes.count > MOST_SHAPES || stale->bytes > MOST_BYTES)
-        ebb_stale_forget(ebb);
+        ebb_stale_forget(dev);
     stream_history_t *history = history_of(stale, op->stream);
     const uint64_t key = shape_of(op) | 1;
     bool added;
@@ -165,9 +165,9 @@ void ebb_stale_pass(ebb_t *ebb, const ebb_operation_t *op)
     *past = key;
 }
 
-void ebb_stale_take_back(ebb_t *ebb)
+void ebb_stale_take_back(ebb_device_t *dev)
 {
-    struct ebb_stale *stale = ebb->run->stale;
+    struct ebb_stale *stale = dev->run->stale;
     if (!stale->passed)
         return;
     stale->passed->past[--stale->passed->at % BEHIND] = stale->oldest;
@@ -197,9 +197,9 @@ static place_t *here(struct ebb_stale *stale, const ebb_operation_t *op)
     return p;
 }
 
-void ebb_stale_forget(ebb_t *ebb)
+void ebb_stale_forget(ebb_device_t *dev)
 {
-    struct ebb_stale *stale = ebb->run->stale;
+    struct ebb_stale *stale = dev->run->stale;
     place_t *place = stale->places.at;
     shape_t *shape = stale->shapes.at;
     for (size_t i = 0; i < stale->places.room; i++)
@@ -238,7 +238,7 @@ static uint32_t half_at(const unsigned char *block, uint32_t half)
 /* What the structure itself says of the operation's words. */
 static void ask_layout(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    struct ebb_stale *stale = dev->ebb->run->stale;
+    struct ebb_stale *stale = dev->run->stale;
     bool added;
     form_t *form = ebb_table_add(&stale->forms, sizeof *form, (uint64_t)(uintptr_t)op->function, &added);
     const char *name = form && added && op->function ? ebb_function_name(dev->ebb, op->function) : NULL;
@@ -379,7 +379,7 @@ static bool is_left_over(struct ebb_stale *stale, const place_t *p, uint32_t wor
 
 static void learn(ebb_device_t *dev, place_t *p, const ebb_operation_t *op, const uint8_t *leads)
 {
-    struct ebb_stale *stale = dev->ebb->run->stale;
+    struct ebb_stale *stale = dev->run->stale;
     note_numbers(stale, p, op->params, leads);
     for (uint32_t w = 0; w < p->bytes / 8; w++) {
         if (stale->role[w] != EBB_ROLE_UNKNOWN)
@@ -397,7 +397,7 @@ static void learn(ebb_device_t *dev, place_t *p, const ebb_operation_t *op, cons
 /* In the view. */
 static void lead_nowhere(ebb_device_t *dev, const ebb_operation_t *op, uint32_t word)
 {
-    struct ebb_stale *stale = dev->ebb->run->stale;
+    struct ebb_stale *stale = dev->run->stale;
     const CUdeviceptr nowhere = ebb_nowhere(dev->ebb, word_at(op->params, word));
     if (stale->view.params != stale->params)
         memcpy(stale->params, op->params, op->param_bytes);
@@ -409,7 +409,7 @@ static void lead_nowhere(ebb_device_t *dev, const ebb_operation_t *op, uint32_t 
  * led to memory that is not ebb's: so it is not taken for a pointer to that. */
 static const ebb_operation_t *without(ebb_device_t *dev, const place_t *p, const ebb_operation_t *op)
 {
-    struct ebb_stale *stale = dev->ebb->run->stale;
+    struct ebb_stale *stale = dev->run->stale;
     uint32_t kept = 0;
     if (op->access_count > stale->access_room) {
         ebb_access_t *grown = realloc(stale->access, op->access_count * sizeof *grown);
@@ -439,7 +439,7 @@ static const ebb_operation_t *without(ebb_device_t *dev, const place_t *p, const
 
 const ebb_operation_t *ebb_stale_view(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    struct ebb_stale *stale = dev->ebb->run->stale;
+    struct ebb_stale *stale = dev->run->stale;
     uint8_t *leads = stale->leads;
     if (stale->seen)
         return stale->seen;
@@ -460,15 +460,15 @@ const ebb_operation_t *ebb_stale_view(ebb_device_t *dev, const ebb_operation_t *
 
 bool ebb_stale_is(ebb_device_t *dev, uint32_t param_offset)
 {
-    struct ebb_stale *stale = dev->ebb->run->stale;
+    struct ebb_stale *stale = dev->run->stale;
     return stale->current && stale->seen &&
            (is_left_over(stale, stale->current, param_offset / 8, stale->op->params) ||
             ebb_word_is_junk(dev, word_at(stale->op->params, param_offset / 8), true));
 }
 
-void ebb_stale_describe(ebb_t *ebb, uint32_t param_offset, char *out, size_t size)
+void ebb_stale_describe(ebb_device_t *dev, uint32_t param_offset, char *out, size_t size)
 {
-    struct ebb_stale *stale = ebb->run->stale;
+    struct ebb_stale *stale = dev->run->stale;
     uint32_t doubts = 0;
     const place_t *p = stale->seen ? stale->current : NULL;
     for (uint32_t i = 0; p && i < stale->of->doubt_count; i++)
@@ -486,17 +486,17 @@ void ebb_stale_describe(ebb_t *ebb, uint32_t param_offset, char *out, size_t siz
         snprintf(out, size, "argument word %u", param_offset);
 }
 
-void ebb_stale_hint(ebb_t *ebb, CUresult result)
+void ebb_stale_hint(ebb_device_t *dev, CUresult result)
 {
-    struct ebb_stale *stale = ebb->run->stale;
+    struct ebb_stale *stale = dev->run->stale;
     if (result == CUDA_ERROR_ILLEGAL_ADDRESS && stale->count && !stale->hinted)
         ebb_log(EBB_WARN, "the device has faulted, perhaps at a word of a kernel's arguments that had always "
                           "held junk, and was taken for no operand; with EBB_STALE_WORDS=0 all count");
     stale->hinted |= result == CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
-uint64_t ebb_stale_count(ebb_t *ebb)
+uint64_t ebb_stale_count(ebb_device_t *dev)
 {
-    struct ebb_stale *stale = ebb->run->stale;
+    struct ebb_stale *stale = dev->run->stale;
     return stale->count;
 }

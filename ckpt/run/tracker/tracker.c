@@ -7,27 +7,24 @@
 #include "ckpt/run/replay/replay.h"
 #include "ckpt/run/state.h"
 
-bool ebb_tracker_follows(ebb_t *ebb, const ebb_recording_t *learned)
+bool ebb_tracker_follows(ebb_device_t *dev, const ebb_recording_t *learned)
 {
-    const ebb_tracked_t *tracked = ebb->run->tracked;
+    const ebb_tracked_t *tracked = dev->run->tracked;
     return tracked->learned && tracked->learned == learned;
 }
 
 static void begin_step(ebb_device_t *dev)
 {
     ebb_recipe_step_ends(dev);
-    ebb_match_begin_step(dev->ebb);
-    ebb_match_find_persistent(dev->ebb);
+    ebb_match_begin_step(dev);
+    ebb_match_find_persistent(dev);
 }
 
 /* False: no host memory; nothing is followed. */
 static bool take_up(ebb_device_t *dev, ebb_recording_t *learned)
 {
     ebb_tracker_end(dev);
-    if (!ebb_match_open(dev->ebb, learned))
-        return false;
-    dev->ebb->run->tracked->device_number = dev->number;
-    return true;
+    return ebb_match_open(dev, learned);
 }
 
 void ebb_tracker_resume(ebb_device_t *dev, ebb_orphans_t *left)
@@ -36,23 +33,22 @@ void ebb_tracker_resume(ebb_device_t *dev, ebb_orphans_t *left)
         ebb_recipe_abandon(left);
         return;
     }
-    ebb_match_resume(dev->ebb, left->buffer, left->cursor);
+    ebb_match_resume(dev, left->buffer, left->cursor);
     ebb_recipe_resume(dev, left);
 }
 
 void ebb_tracker_end(ebb_device_t *dev)
 {
-    if (!dev->ebb->run->tracked->learned)
+    if (!dev->run->tracked->learned)
         return;
     ebb_recipe_end(dev);
-    ebb_match_close(dev->ebb);
+    ebb_match_close(dev);
 }
 
 void ebb_tracker_boundary(ebb_device_t *dev, ebb_recording_t *learned)
 {
-    const ebb_tracked_t *tracked = dev->ebb->run->tracked;
-    const bool other =
-        learned && learned->trace && (!ebb_tracker_follows(dev->ebb, learned) || tracked->resumed);
+    const ebb_tracked_t *tracked = dev->run->tracked;
+    const bool other = learned && learned->trace && (!ebb_tracker_follows(dev, learned) || tracked->resumed);
     if (other) {
         ebb_tracker_end(dev);
         ebb_link(
@@ -60,14 +56,14 @@ void ebb_tracker_boundary(ebb_device_t *dev, ebb_recording_t *learned)
     }
     if (other && take_up(dev, learned))
         ebb_recipe_begin(dev);
-    if (tracked->learned && (other || !ebb_match_is_fresh(dev->ebb)))
+    if (tracked->learned && (other || !ebb_match_is_fresh(dev)))
         begin_step(dev);
 }
 
-ebb_buffer_t **ebb_tracker_present(ebb_t *ebb, const ebb_recording_t *learned)
+ebb_buffer_t **ebb_tracker_present(ebb_device_t *dev, const ebb_recording_t *learned)
 {
-    const ebb_tracked_t *tracked = ebb->run->tracked;
-    if (!ebb_tracker_follows(ebb, learned) || !tracked->known ||
+    const ebb_tracked_t *tracked = dev->run->tracked;
+    if (!ebb_tracker_follows(dev, learned) || !tracked->known ||
         (tracked->cursor && tracked->cursor != learned->trace->operation_count))
         return NULL;
     const ebb_trace_t *t = learned->trace;
@@ -82,37 +78,36 @@ ebb_buffer_t **ebb_tracker_present(ebb_t *ebb, const ebb_recording_t *learned)
 
 ebb_status_t ebb_tracker_before(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    const ebb_tracked_t *tracked = dev->ebb->run->tracked;
+    const ebb_tracked_t *tracked = dev->run->tracked;
     if (!tracked->learned)
         return 0;
-    if (ebb_match_begins(dev->ebb, op) &&
-        !ebb_learn_recording(dev->ebb)) /* there the boundary counts alone */
+    if (ebb_match_begins(dev, op) && !ebb_learn_recording(dev)) /* there the boundary counts alone */
         begin_step(dev);
-    ebb_match_operation(dev->ebb, op);
-    return ebb_recipe_before(dev->ebb, op);
+    ebb_match_operation(dev, op);
+    return ebb_recipe_before(dev, op);
 }
 
-void ebb_tracker_after(ebb_t *ebb, const ebb_operation_t *op, bool issued)
+void ebb_tracker_after(ebb_device_t *dev, const ebb_operation_t *op, bool issued)
 {
-    if (!ebb->run->tracked->learned)
+    if (!dev->run->tracked->learned)
         return;
-    ebb_recipe_after(ebb, op, issued);
-    ebb_match_done(ebb, op, issued);
+    ebb_recipe_after(dev, op, issued);
+    ebb_match_done(dev, op, issued);
 }
 
 void ebb_tracker_allocated(const ebb_buffer_t *b)
 {
-    ebb_t *ebb = b->range->device->ebb;
-    if (ebb->run->tracked->learned)
-        ebb_match_allocated(ebb, b);
+    ebb_device_t *dev = b->range->device;
+    if (dev->run->tracked->learned)
+        ebb_match_allocated(dev, b);
 }
 
 void ebb_tracker_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
 {
-    ebb_t *ebb = b->range->device->ebb;
-    if (!ebb->run->tracked->learned)
+    ebb_device_t *dev = b->range->device;
+    if (!dev->run->tracked->learned)
         return;
     if (b->number)
         ebb_recipe_freeing(b, stream);
-    ebb_match_freed(ebb, b);
+    ebb_match_freed(dev, b);
 }

@@ -231,15 +231,15 @@ void ebb_layout_roles(const ebb_layout_t *layout, const unsigned char *block, si
  * all others get is the operation without these accesses, so that the tracker has no mask of them; a plan alone, which has to explain why
  * a recorded access is missing, asks for single words (ebb_stale_is).
  *
- * EBB_STALE_WORDS=0: every word counts. One device at a time; with ebb_lock() held. */
+ * EBB_STALE_WORDS=0: every word counts. Of each device by itself; with ebb_lock() held. */
 
 /* A step begins. What a place is counts from here. */
-void ebb_stale_begin_step(ebb_t *ebb);
+void ebb_stale_begin_step(ebb_device_t *dev);
 
 /* Every operation of a step of which any is viewed, before it is issued: those of a place come behind the same ones. */
-void ebb_stale_pass(ebb_t *ebb, const ebb_operation_t *operation);
+void ebb_stale_pass(ebb_device_t *dev, const ebb_operation_t *operation);
 /* The operation passed last was not issued. */
-void ebb_stale_take_back(ebb_t *ebb);
+void ebb_stale_take_back(ebb_device_t *dev);
 
 /* The operation passed last, without the accesses of words that are stale, and with arguments in which these lead nowhere; all
  * others as they are. The operation itself if there are none. Valid until the next pass. Adds to the evidence. */
@@ -249,16 +249,16 @@ const ebb_operation_t *ebb_stale_view(ebb_device_t *dev, const ebb_operation_t *
 bool ebb_stale_is(ebb_device_t *dev, uint32_t param_offset);
 
 /* What is known of a word of the operation viewed last, for the log. */
-void ebb_stale_describe(ebb_t *ebb, uint32_t param_offset, char *out, size_t size);
+void ebb_stale_describe(ebb_device_t *dev, uint32_t param_offset, char *out, size_t size);
 
 /* The program has been told `result`. If the device has faulted its user is told, once, that a word may have been left out that was meant. */
-void ebb_stale_hint(ebb_t *ebb, CUresult result);
+void ebb_stale_hint(ebb_device_t *dev, CUresult result);
 
 /* Accesses that were left out, in all. */
-uint64_t ebb_stale_count(ebb_t *ebb);
+uint64_t ebb_stale_count(ebb_device_t *dev);
 
 /* Everything: functions may be others. */
-void ebb_stale_forget(ebb_t *ebb);
+void ebb_stale_forget(ebb_device_t *dev);
 
 /* ---- following a recorded step (tracker.c, match.c, numbers.c) ---- */
 
@@ -291,7 +291,6 @@ typedef enum ebb_match {
 
 typedef struct ebb_tracked {
     ebb_recording_t *learned; /* NULL: nothing is followed */
-    unsigned device_number;   /* the device on which it is */
     ebb_uses_t uses;
     ebb_buffer_t **buffer; /* [buffers] alive, under this number; NULL: none is known */
     bool known;            /* the cursor is right */
@@ -310,11 +309,11 @@ void ebb_tracker_boundary(ebb_device_t *dev, ebb_recording_t *learned);
 /* What is dropped is made, and buffers have no numbers any more: a plan is driven, which gives them its own. Does nothing if nothing is
  * followed. */
 void ebb_tracker_end(ebb_device_t *dev);
-bool ebb_tracker_follows(ebb_t *ebb, const ebb_recording_t *learned);
+bool ebb_tracker_follows(ebb_device_t *dev, const ebb_recording_t *learned);
 
 /* At a boundary: [buffers] those with which the next step like this one begins, by their numbers in it, as far as they are
  * known; the caller's to free. NULL: nothing is known. */
-ebb_buffer_t **ebb_tracker_present(ebb_t *ebb, const ebb_recording_t *learned);
+ebb_buffer_t **ebb_tracker_present(ebb_device_t *dev, const ebb_recording_t *learned);
 
 /* The program is in the middle of a step, where a plan has left it (replay.h): followed from here on. */
 struct ebb_orphans;
@@ -323,7 +322,7 @@ void ebb_tracker_resume(ebb_device_t *dev, struct ebb_orphans *left);
 /* Around every operation. `before` is for the moment when nothing has been done for it yet; an error goes to the
  * program. */
 ebb_status_t ebb_tracker_before(ebb_device_t *dev, const ebb_operation_t *operation);
-void ebb_tracker_after(ebb_t *ebb, const ebb_operation_t *operation, bool issued);
+void ebb_tracker_after(ebb_device_t *dev, const ebb_operation_t *operation, bool issued);
 /* A buffer of the program was allocated. */
 void ebb_tracker_allocated(const ebb_buffer_t *buffer);
 /* One is about to be freed, on the stream; NULL: now. */
@@ -332,17 +331,17 @@ void ebb_tracker_freeing(ebb_buffer_t *buffer, ebb_stream_t *stream);
 /* ---- the same, for profiling passes (match.c, numbers.c) ---- */
 
 /* The one behind an operation on its stream; EBB_NONE: there is none. */
-uint32_t ebb_match_next(ebb_t *ebb, uint32_t operation);
+uint32_t ebb_match_next(ebb_device_t *dev, uint32_t operation);
 /* How this step differs from the recorded one, valid until the next call; NULL: it does not so far, and if `whole`, to the end. */
-const char *ebb_match_difference(ebb_t *ebb, bool whole);
+const char *ebb_match_difference(ebb_device_t *dev, bool whole);
 /* Operations that were left out, so far. */
-uint32_t ebb_match_missing(ebb_t *ebb);
+uint32_t ebb_match_missing(ebb_device_t *dev);
 /* At the end of a step that has matched: the trace's `next` and sizes. */
-void ebb_match_note_next(ebb_t *ebb);
+void ebb_match_note_next(ebb_device_t *dev);
 /* The buffer that was seen to be one of the recording in this step; NULL: none yet. */
-ebb_buffer_t *ebb_match_buffer(ebb_t *ebb, uint32_t id);
+ebb_buffer_t *ebb_match_buffer(ebb_device_t *dev, uint32_t id);
 /* Whether an operation that is not recorded has touched it since this was asked last. */
-bool ebb_match_take_strayed(ebb_t *ebb, uint32_t id);
+bool ebb_match_take_strayed(ebb_device_t *dev, uint32_t id);
 
 /* ---- what comes next, for residence/ (ahead.c) ---- */
 
@@ -365,8 +364,8 @@ typedef struct ebb_coming {
 bool ebb_tracker_known(ebb_device_t *dev);
 ebb_next_use_t ebb_tracker_next_use(const ebb_buffer_t *buffer);
 /* The operation `ahead` operations from now. False: nothing is known that far ahead. */
-bool ebb_tracker_coming(ebb_t *ebb, uint32_t ahead, ebb_coming_t *out);
+bool ebb_tracker_coming(ebb_device_t *dev, uint32_t ahead, ebb_coming_t *out);
 /* The i-th buffer that it touches. NULL: not allocated yet. */
-ebb_buffer_t *ebb_tracker_touched(ebb_t *ebb, uint32_t ahead, uint32_t i);
+ebb_buffer_t *ebb_tracker_touched(ebb_device_t *dev, uint32_t ahead, uint32_t i);
 
 #endif

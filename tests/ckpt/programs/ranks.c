@@ -1,10 +1,11 @@
-/* ranks.c: a training loop of several ranks, a process each, which knows nothing of ebb.
+/* ranks.c: a training loop of several ranks, a process or a thread each, which knows nothing of ebb.
  *
- *   ranks [ranks=N] [layers=N] [steps=N] [mib=N] [shard=1] [ring=1] [pieces=N] [more=MIB] [slow=RANK] [die=STEP]
+ *   ranks [ranks=N] [threads=1] [layers=N] [steps=N] [mib=N] [shard=1] [ring=1] [pieces=N] [more=MIB] [slow=RANK] [die=STEP]
  *
  * Each rank has its own batch and the same weights. Forward and backward on one stream; gradients are averaged over all ranks on another one, as
  * soon as they are there; then the weights change.
  *
+ * threads=1   the ranks are threads of one process
  * shard=1     a rank keeps a part of each layer's weights: they are gathered before a layer is used, forward and backward, and a gradient's parts
  *             are summed where they are kept
  * ring=1      in the middle of the forward pass activations go round: each rank sends its own and goes on with its neighbour's
@@ -16,7 +17,9 @@
  * The last line of output is a hash of all ranks' weights and sums. Exit code 3: a call failed.
  */
 #include <nccl.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -52,12 +55,13 @@ typedef struct ranks {
     unsigned *counter;
 } ranks_t;
 
-/* What the processes share. */
+/* What the ranks share. */
 typedef struct meeting {
     ncclUniqueId id;
-    volatile int has_id;
+    atomic_int has_id;
     uint64_t hash[RANKS_MAX];
 } meeting_t;
+static meeting_t *meeting;
 
 static float *new_floats(const ranks_t *r, size_t count)
 {
@@ -83,7 +87,7 @@ static void order(cudaStream_t waits, cudaStream_t stream, cudaEvent_t event)
     CHECK(cudaStreamWaitEvent(waits, event, 0));
 }
 
-static void set_up(ranks_t *r, const meeting_t *meeting)
+static void set_up(ranks_t *r)
 {
     CHECK(cudaSetDevice(r->rank));
     CHECK(cudaStreamCreateWithFlags(&r->compute, cudaStreamNonBlocking));
@@ -206,15 +210,16 @@ static void run_step(ranks_t *r, int step)
         CHECK(cudaStreamSynchronize(r->compute));
 }
 
-static void be(ranks_t *r, meeting_t *meeting)
+static void *be(void *rank)
 {
+    ranks_t *const r = rank;
     if (!r->rank) {
         CHECK_NCCL(ncclGetUniqueId(&meeting->id));
         meeting->has_id = 1;
     }
     while (!meeting->has_id)
         usleep(1000);
-    set_up(r, meeting);
+    set_up(r);
     for (int step = 0; step < r->steps; step++)
         run_step(r, step);
     CHECK(cudaStreamSynchronize(r->compute));
@@ -223,13 +228,46 @@ static void be(ranks_t *r, meeting_t *meeting)
         hash = trainer_hash(r->w[i], kept(r) * sizeof(float), hash);
     meeting->hash[r->rank] = trainer_hash(r->sums, (r->n / 16384 + 1) * sizeof(float), hash);
     CHECK_NCCL(ncclCommDestroy(r->comm));
-    exit(0);
+    return NULL;
+}
+
+/* Exit code. */
+static int as_threads(const ranks_t *all)
+{
+    static ranks_t r[RANKS_MAX];
+    pthread_t thread[RANKS_MAX];
+    for (int i = 0; i < all->ranks; i++) {
+        r[i] = *all;
+        r[i].rank = i;
+        if (pthread_create(&thread[i], NULL, be, &r[i]))
+            return 2;
+    }
+    for (int i = 0; i < all->ranks; i++)
+        pthread_join(thread[i], NULL);
+    return 0;
+}
+
+/* Exit code. */
+static int as_processes(ranks_t *r)
+{
+    pid_t pid[RANKS_MAX];
+    int failed = 0;
+    for (r->rank = 0; r->rank < r->ranks; r->rank++)
+        if (!(pid[r->rank] = fork())) {
+            be(r);
+            exit(0);
+        }
+    for (int i = 0, status; i < r->ranks; i++)
+        if (waitpid(pid[i], &status, 0) == pid[i] && status && !failed)
+            failed = WIFEXITED(status)                                                 ? WEXITSTATUS(status)
+                     : r->die >= 0 && i + 1 == r->ranks && WTERMSIG(status) == SIGKILL ? 0
+                                                                                       : 4;
+    return failed;
 }
 
 int main(int argc, char **argv)
 {
     static ranks_t r;
-    pid_t pid[RANKS_MAX];
     r.ranks = trainer_option(argc, argv, "ranks", 2);
     r.layers = trainer_option(argc, argv, "layers", 6);
     r.steps = trainer_option(argc, argv, "steps", 24);
@@ -241,19 +279,10 @@ int main(int argc, char **argv)
     r.die = trainer_option(argc, argv, "die", -1);
     r.m = EBB_CHUNK_KIB * 256;
     r.n = (size_t)trainer_option(argc, argv, "mib", 4) * r.m / 2;
-    meeting_t *meeting =
-        mmap(NULL, sizeof *meeting, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    meeting = mmap(NULL, sizeof *meeting, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (r.ranks < 1 || r.ranks > RANKS_MAX || r.layers > LAYERS_MAX || meeting == MAP_FAILED)
         return 2;
-    int failed = 0;
-    for (r.rank = 0; r.rank < r.ranks; r.rank++)
-        if (!(pid[r.rank] = fork()))
-            be(&r, meeting);
-    for (int i = 0, status; i < r.ranks; i++)
-        if (waitpid(pid[i], &status, 0) == pid[i] && status && !failed)
-            failed = WIFEXITED(status)                                               ? WEXITSTATUS(status)
-                     : r.die >= 0 && i + 1 == r.ranks && WTERMSIG(status) == SIGKILL ? 0
-                                                                                     : 4;
+    const int failed = trainer_option(argc, argv, "threads", 0) ? as_threads(&r) : as_processes(&r);
     uint64_t hash = 0xcbf29ce484222325u;
     for (int i = 0; i < r.ranks; i++)
         hash = (hash ^ meeting->hash[i]) * 0x100000001b3u;
