@@ -118,6 +118,8 @@ void ebb_context_ends(ebb_device_t *dev);
 /* The one of this device has been destroyed: the same, as far as it still can be done. Lock not held. */
 void ebb_context_gone(CUdevice device);
 
+/* ---- operations (issue.c) ---- */
+
 /* Issues an operation on the device of its stream: ebb_run_before, `issue(context)` in the program's own context,
  * marks, ebb_run_after. Lock held. */
 CUresult ebb_issue(ebb_operation_t *op, CUresult (*issue)(const void *context), const void *context);

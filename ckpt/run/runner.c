@@ -18,7 +18,7 @@
  * does, frees and copies to the host excepted: what is freed or read in between belongs to the step that has ended.
  *
  * Each device is followed by itself: it has its steps, what was learned of them, and its plans. What an operation of another device
- * touches of its memory is none of its operations (hook/enter.c).
+ * touches of its memory is none of its operations (hook/issue.c).
  */
 #include "ckpt/run/internal.h"
 
