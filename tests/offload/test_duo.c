@@ -25,7 +25,8 @@ static outcome_t run(const char *settings, const char *mode)
 {
     static outcome_t out;
     char command[1024];
-    snprintf(command, sizeof command, "SOFTGPU_DEVICES=2 %s %s %s", settings, getenv("TEST_DUO"), mode);
+    snprintf(command, sizeof command, "SOFTGPU_DEVICES=2 %s timeout 100 %s %s", settings, getenv("TEST_DUO"),
+             mode);
     program_run(command, &out.run);
     if (out.run.status || !*out.run.output)
         fail_msg("%s: %d: %s", command, out.run.status, out.run.log);
@@ -137,6 +138,14 @@ static void a_forked_child_and_a_further_context_do_no_harm(void **state)
     assert_true(statistic(1, "evictions") > 0);
 }
 
+/* Each is in calls about the other's device while that one is in calls about its. */
+static void threads_free_each_others_memory_at_once(void **state)
+{
+    (void)state;
+    compare("trade", "", 0.8);
+    assert_true(statistic(0, "evictions") > 0 && statistic(1, "evictions") > 0);
+}
+
 /* Statistics are gathered from both. */
 static void the_process_ends_while_both_threads_go_on(void **state)
 {
@@ -172,6 +181,7 @@ int main(void)
         cmocka_unit_test(a_kernel_reads_a_peers_memory),
         cmocka_unit_test(one_device_goes_on_when_the_others_context_ends),
         cmocka_unit_test(a_forked_child_and_a_further_context_do_no_harm),
+        cmocka_unit_test(threads_free_each_others_memory_at_once),
         cmocka_unit_test(the_process_ends_while_both_threads_go_on),
         cmocka_unit_test(each_device_has_its_share_of_the_budget),
     };

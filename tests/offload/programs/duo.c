@@ -8,11 +8,13 @@
  *   duo release  the same by giving back the last reference to it
  *   duo fork     a child is forked in the middle
  *   duo further  some of it is done in a further context of the first device
+ *   duo trade    in the middle both offer each other memory to be freed, again and again, and capture graphs, without waiting for each other
  *   duo ends     the process ends while both threads go on
  */
 #include <cuda.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -40,7 +42,8 @@ enum {
     N = (3 << 18) - 1021,
     SLICES = (N + PAIR_SLICE - 1) / PAIR_SLICE,
     SMALL = 300,
-    IDLE = 6
+    IDLE = 6,
+    TRADES = 150
 };
 
 typedef struct half {
@@ -53,6 +56,7 @@ typedef struct half {
     CUdeviceptr field[FIELDS], spare, small;
     CUdeviceptr idle[IDLE];             /* of the second device when peers read the first one's */
     CUdeviceptr garbage, garbage_async; /* to be freed by the other thread */
+    _Atomic CUdeviceptr offered;        /* the same; 0: nothing is */
     uint64_t hash;
     size_t bytes, peak_bytes; /* guarded by duo.lock */
 } half_t;
@@ -61,7 +65,7 @@ static struct {
     half_t half[2];
     pthread_barrier_t barrier;
     pthread_mutex_t lock;
-    bool copies, peers, reset, release, fork, further, ends;
+    bool copies, peers, reset, release, fork, further, trade, ends;
     sem_t goes_on;    /* once by each thread */
     CUcontext second; /* of the first device */
 } duo = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -298,9 +302,38 @@ static void begin_anew(half_t *h)
     open_half(h);
 }
 
+static void capture(half_t *h)
+{
+    CUgraph graph;
+    CHECK(cuStreamBeginCapture(h->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    CHECK(cuMemsetD32Async(h->small, 0x3f000000, SMALL, h->stream));
+    CHECK(cuStreamEndCapture(h->stream, &graph));
+    CHECK(cuGraphDestroy(graph));
+}
+
+static void trade(half_t *h, half_t *with)
+{
+    CUdeviceptr p;
+    for (unsigned i = 0; i < TRADES; i++) {
+        const size_t bytes = ((size_t)i % 5 + 1) << 19;
+        CHECK(cuMemAlloc(&p, bytes));
+        CHECK(cuMemsetD8Async(p, (unsigned char)i, bytes, h->stream));
+        if ((p = atomic_exchange(&h->offered, p)))
+            CHECK(cuMemFree(p));
+        if ((p = atomic_exchange(&with->offered, 0)))
+            CHECK(cuMemFree(p));
+        if (i % 16 == 0)
+            capture(h);
+    }
+    if ((p = atomic_exchange(&h->offered, 0)))
+        CHECK(cuMemFree(p));
+}
+
 /* Both work on their own, one of them going through the end of its context. */
 static void middle(half_t *h)
 {
+    if (duo.trade)
+        trade(h, &duo.half[h->other]);
     if (h->own == 0 && (duo.reset || duo.release))
         begin_anew(h);
     else if (h->own == 0 && duo.fork)
@@ -379,6 +412,7 @@ int main(int argc, char **argv)
     duo.release = !strcmp(mode, "release");
     duo.fork = !strcmp(mode, "fork");
     duo.further = !strcmp(mode, "further");
+    duo.trade = !strcmp(mode, "trade");
     duo.ends = !strcmp(mode, "ends");
     sem_init(&duo.goes_on, 0, 0);
     CHECK(cuInit(0));
