@@ -4,7 +4,8 @@
  * A device is the state of one for the life of one context: budget, chunks, heap, streams, copy engine. It is opened when the device's
  * first context is seen and ends with that context; a context that the device gets after that opens another.
  *
- * There is one lock for all of it (ebb_lock), which a thread that waits for a device gives away to calls about others (ebb_lock_leave). The device that a call is about is chosen by ebb_enter* (hook/hook.h), by the current context,
+ * There is one lock for all of it (ebb_lock), which a thread that waits for a device gives away to calls about others (ebb_lock_leave). The
+ * device that a call is about is chosen by ebb_enter* (hook/hook.h), by the current context,
  * by the address that the call is about, or by the stream, and its context is current from then on. What has to do with another one in the
  * middle of a call visits it.
  *

@@ -17,9 +17,9 @@
  *
  * Threads and locks. Any program thread may enter through any hooked function. One lock, ebb_lock(), guards
  * all state of this room and is held while an operation is prepared and issued, so that runner, tables and
- * driver see one order (with several devices: the operations of each; ebb_lock_leave). It is recursive for no one: ebb's own driver calls go through ebb_driver, and what comes back out of one (a
- * profiler's call, a library's that the driver has loaded) passes straight on to the driver, if ebb made it with the lock held or on a
- * thread of its own (base/thread.h); out of any other call it enters as the program's do. What the driver itself looks up ebb does
+ * driver see one order (with several devices: the operations of each; ebb_lock_leave). It is recursive for no one: ebb's own driver calls
+ * go through ebb_driver, and what comes back out of one (a profiler's call, a library's that the driver has loaded) passes straight on to the
+ * driver, if ebb made it with the lock held or on a thread of its own (base/thread.h); out of any other call it enters as the program's do. What the driver itself looks up ebb does
  * not answer (hook/lookup.c), and calls about memory that the program creates itself (cuMemCreate, cuMemMap: NCCL's) are passed on without the
  * lock. Functions below want it held unless they say otherwise, and are about the device that they are given; what they
  * are given (a buffer, a range, a chunk) belongs to it, but for marks and streams, which may be any device's.

@@ -139,8 +139,8 @@ static CUresult issue_beside(ebb_device_t *dev, ebb_operation_t *op, CUresult (*
 {
     EBB_TRY(await_devices(dev->ebb, op));
     const uint32_t all = op->access_count, own = own_first(dev, op);
-    peers_t peers = {.ref = malloc((all - own + 1) * sizeof *peers.ref)};
-    CUresult result = peers.ref ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    peers_t peers = {.ref = all > own ? malloc((all - own) * sizeof *peers.ref) : NULL};
+    CUresult result = all == own || peers.ref ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
     if (!result)
         result = (CUresult)bring(dev->ebb, op->access + own, all - own, &peers);
     if (!result) {

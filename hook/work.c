@@ -270,8 +270,8 @@ void ebb_order_note(ebb_order_kind_t kind, CUstream stream, CUevent event)
         return;
     const bool has_stream = kind <= EBB_ORDER_SYNC_STREAM && kind != EBB_ORDER_SYNC_EVENT;
     ebb_stream_t *s = has_stream ? ebb_stream_of(dev, stream) : NULL;
-    ebb_device_t *of = s ? ebb_stream_device(s) : dev;
-    if (ebb_is_device(of) && ebb_lock_go_to(of))
+    ebb_device_t *of = s && ebb_is_device(ebb_stream_device(s)) ? ebb_stream_device(s) : dev;
+    if (ebb_lock_go_to(of))
         ebb_run_ordered(of, &(ebb_order_t){kind, s, event});
     ebb_unlock();
 }

@@ -11,13 +11,14 @@ EBB_RUN_PARTS(EBB_RUN_PART)
 EBB_RUN_SHARED_PARTS(EBB_RUN_PART)
 #undef EBB_RUN_PART
 
+/* Where `run` gets its parts. */
+#define EBB_RUN_PART(part) good = good && (run->part = calloc(1, ebb_part_##part));
+
 bool ebb_run_open_device(ebb_device_t *dev)
 {
     struct ebb_run *run = calloc(1, sizeof *run);
     bool good = run != NULL;
-#define EBB_RUN_PART(part) good = good && (run->part = calloc(1, ebb_part_##part));
     EBB_RUN_PARTS(EBB_RUN_PART)
-#undef EBB_RUN_PART
     dev->run = good ? run : NULL;
     return good;
 }
@@ -26,12 +27,11 @@ bool ebb_run_open(ebb_t *ebb)
 {
     struct ebb_run_shared *run = calloc(1, sizeof *run);
     bool good = run != NULL;
-#define EBB_RUN_PART(part) good = good && (run->part = calloc(1, ebb_part_##part));
     EBB_RUN_SHARED_PARTS(EBB_RUN_PART)
-#undef EBB_RUN_PART
     ebb->run_shared = run;
     return good && ebb_run_open_device(ebb_no_device(ebb));
 }
+#undef EBB_RUN_PART
 
 /* ---- memory of this folder's own ---- */
 
