@@ -123,7 +123,8 @@ main() {
     # The last one unpacks modules (test_alloc_image).
     setup_packages 'command bible|bible-kjv' 'library libzstd.so.1|libzstd1'
     # Kernels that are not for fast mode; who else starts several ranks.
-    offer_packages 'clang|clang-19' 'command mpirun.openmpi|openmpi-bin' 'command mpiexec.mpich|mpich'
+    offer_packages 'clang|clang-19' 'command mpirun.openmpi|openmpi-bin' 'command mpiexec.mpich|mpich' \
+        'command slurmctld|slurmctld' 'command slurmd|slurmd' 'command srun|slurm-client'
     setup_toolkit
     [[ -z $sanitize || -z $plain ]] || bring_up_to_date "$plain"
     [[ -z $small ]] || { options+=(-DEBB_CHUNK_KIB=64) && targets=(fuzz ebb ebb_transaction); }
