@@ -55,20 +55,18 @@ static uint64_t *find_everything(const ebb_trace_t *t, uint64_t *small_bytes)
     return small ? large : (free(large), NULL);
 }
 
-/* Places on chunks of their own; as many chunks as are in use at once. */
-static ebb_plan_t *keep_all(const ebb_trace_t *t, uint64_t peak_bytes, uint64_t small_bytes)
+/* Places on chunks of their own. */
+static ebb_plan_t *keep_all(const ebb_trace_t *t, uint64_t small_bytes)
 {
     ebb_plan_t *p = ebb_plan_new(t);
     bool good = p != NULL;
-    uint32_t next = 0;
     for (uint32_t i = 0; good && i < t->buffer_count; i++)
         for (uint64_t k = is_small(t, i) ? 0 : chunks_of(t, t->buffer[i].bytes); good && k > 0; k--)
-            good = ebb_plan_add_chunk(p, &p->place[i], next++);
+            good = ebb_plan_add_chunk(p, &p->place[i], p->chunk_count++);
     if (!good) {
         ebb_plan_delete(p);
         return NULL;
     }
-    p->chunk_count = (uint32_t)(peak_bytes / t->chunk_bytes);
     p->small_bytes = small_bytes;
     return p;
 }
@@ -82,7 +80,7 @@ static bool find_plan(ebb_report_t *r)
     for (uint32_t i = 0; r->everything_bytes && i <= t->operation_count; i++)
         peak = r->everything_bytes[i] > peak ? r->everything_bytes[i] : peak;
     if (r->everything_bytes && !r->in.plan)
-        r->in.plan = r->all_kept = keep_all(t, peak, small_bytes);
+        r->in.plan = r->all_kept = keep_all(t, small_bytes);
     if (!r->everything_bytes || !r->in.plan)
         return false;
     for (uint32_t i = 0; i <= t->operation_count; i++)
@@ -217,6 +215,8 @@ ebb_report_t *ebb_report_make(const ebb_report_input_t *input)
     r->in = *input;
     if (find_plan(r) && ebb_simulate(&r->simulation, r->in.plan, r->in.trace, &r->in.hardware, true)) {
         r->sum = ebb_plan_sum(r->in.plan, r->in.trace);
+        if (r->all_kept) /* whose chunks are not all in use at once */
+            r->sum.peak_bytes = r->everything_peak_bytes;
         r->above_best = above_best(r);
         if (find_times(r) && ebb_report_find_buffers(r) && find_levels(r))
             return r;
