@@ -162,7 +162,7 @@ static void note_streams(uint32_t *used, const ebb_plan_t *p, const ebb_trace_t 
     }
 }
 
-uint32_t *ebb_plan_place_streams(const ebb_plan_t *p, const ebb_trace_t *t)
+uint32_t *ebb_plan_place_streams(const ebb_plan_t *p, const ebb_trace_t *t, bool shared)
 {
     uint32_t *used = calloc((size_t)p->place_count + 1, sizeof *used);
     uint32_t *of_chunk = calloc((size_t)p->chunk_count + 1, sizeof *of_chunk);
@@ -171,7 +171,7 @@ uint32_t *ebb_plan_place_streams(const ebb_plan_t *p, const ebb_trace_t *t)
         for (uint32_t i = 0; i < p->place_count; i++)
             for (uint32_t c = 0; c < p->place[i].chunk_count; c++)
                 of_chunk[p->chunk[p->place[i].first_chunk + c]] |= used[i];
-        for (uint32_t i = 0; i < p->place_count; i++)
+        for (uint32_t i = 0; shared && i < p->place_count; i++)
             for (uint32_t c = 0; c < p->place[i].chunk_count; c++)
                 used[i] |= of_chunk[p->chunk[p->place[i].first_chunk + c]];
     } else {

@@ -147,9 +147,9 @@ static inline uint32_t ebb_plan_place(const ebb_plan_t *plan, const ebb_action_t
 /* How many of the program's streams a plan for this trace knows: 0 .. n - 1. One, if all operations are on stream 0. More than
  * EBB_PLAN_STREAMS: there is no plan for it. */
 uint32_t ebb_plan_streams(const ebb_trace_t *trace);
-/* [places]: the program's streams, one bit for each, on which operations or replays use the place, or another one on a chunk of its. NULL: no
- * memory. The caller's, by free. */
-uint32_t *ebb_plan_place_streams(const ebb_plan_t *plan, const ebb_trace_t *trace);
+/* [places]: the program's streams, one bit for each, on which operations or replays use the place; or, if `shared`, another one on a chunk of
+ * its. NULL: no memory. The caller's, by free. */
+uint32_t *ebb_plan_place_streams(const ebb_plan_t *plan, const ebb_trace_t *trace, bool shared);
 
 /* What the plan does with the buffers: per fate the gaps and the bytes in them, and what a step costs. */
 typedef struct ebb_plan_sum {
@@ -320,6 +320,10 @@ void ebb_simulation_delete(ebb_simulation_t *simulation);
 
 /* The same for a trace; 0: no memory. */
 double ebb_simulate_alone_ns(const ebb_trace_t *trace);
+/* [operations + 1]: a clock for the order of issue, which never goes back: when each operation begins then, and the end. What computes may
+ * begin as early as one behind it; what copies, or communicates, begins behind what computes before it and before what does behind it.
+ * False: no memory. */
+bool ebb_simulate_begins(uint64_t *begin_ns, const ebb_trace_t *trace);
 
 /* The step's time alone, rounded up; at least 1. 0: no memory. */
 uint64_t ebb_simulate_ns(const ebb_plan_t *plan, const ebb_trace_t *trace, const ebb_hardware_t *hardware);

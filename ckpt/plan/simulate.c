@@ -25,8 +25,10 @@ typedef struct price {
     double replay_ns; /* a replay, with what it zeroes */
     double check_ns;  /* comparing what is recomputed, here or behind here */
     double calls;     /* of the driver, to issue all that, but for what streams have to meet for */
-    unsigned checks;  /* hashes */
-    uint32_t streams; /* that wait for them, and they for these */
+    unsigned checks;  /* hashes, */
+    uint32_t stream;  /* on the one of the replay that they are for */
+    uint32_t users;   /* streams that come before them, */
+    uint32_t streams; /* and behind them */
 } price_t;
 
 static double at_rate(double launch_ns, double bytes, double bytes_per_ns)
@@ -62,12 +64,15 @@ static void price_replay(price_t *price, const ebb_plan_t *p, const ebb_trace_t 
 
 /* A part of it is hashed when it is given up, and when it is there again. */
 static void price_checks(price_t *price, const ebb_plan_t *p, const uint32_t *completion,
-                         const uint32_t *streams, const ebb_hardware_t *h)
+                         const uint32_t *users, const uint32_t *streams, const ebb_hardware_t *h)
 {
     for (uint32_t i = 0; i < p->action_count; i++) {
         if (completion[i] == EBB_NONE)
             continue;
         const double hash = ebb_check_ns(h, p->place[p->action[i].place].bytes);
+        price[i].stream = price[completion[i]].stream = p->action[completion[i]].stream;
+        price[i].users |= users ? users[p->action[i].place] : 0;
+        price[completion[i]].users |= price[i].users;
         price[i].streams |= streams ? streams[p->action[i].place] : 0;
         price[completion[i]].streams |= price[i].streams;
         price[i].check_ns += hash;
@@ -84,15 +89,17 @@ static price_t *find_prices(const ebb_plan_t *p, const ebb_trace_t *t, const ebb
 {
     price_t *price = calloc((size_t)p->action_count + 1, sizeof *price);
     uint32_t *completion = ebb_plan_completions(p, t), *first_touch = ebb_trace_first_touches(t),
-             *streams = several ? ebb_plan_place_streams(p, t) : NULL;
-    const bool good = price && completion && first_touch && (streams || !several);
+             *users = several ? ebb_plan_place_streams(p, t, false) : NULL,
+             *streams = several ? ebb_plan_place_streams(p, t, true) : NULL;
+    const bool good = price && completion && first_touch && ((users && streams) || !several);
     for (uint32_t i = 0; good && i < p->action_count; i++)
         if (p->action[i].kind == EBB_REPLAY)
             price_replay(&price[i], p, t, first_touch, &p->action[i], h);
     if (good && h->checked > 0)
-        price_checks(price, p, completion, streams, h);
+        price_checks(price, p, completion, users, streams, h);
     free(completion);
     free(first_touch);
+    free(users);
     free(streams);
     if (good)
         return price;
@@ -223,17 +230,12 @@ static void wait_for_streams(issue_t *s, uint32_t queue, uint32_t after)
     }
 }
 
-static void gather(issue_t *s, uint32_t streams)
-{
-    wait_for_streams(s, s->first, streams);
-}
-
 /* These of the others, copies too, if there are several. */
-static void scatter(issue_t *s, uint32_t streams)
+static void scatter(issue_t *s, uint32_t stream, uint32_t streams)
 {
     for (uint32_t q = 0; s->several && q < s->streams + 2; q++)
-        if (q != s->first && (q >= s->streams || streams >> q & 1))
-            wait_for_streams(s, q, UINT32_C(1) << s->first);
+        if (q != stream && (q >= s->streams || streams >> q & 1))
+            wait_for_streams(s, q, UINT32_C(1) << stream);
 }
 
 static void pass_sync(issue_t *s, const ebb_trace_sync_t *m)
@@ -304,16 +306,17 @@ static void copy(issue_t *s, uint32_t index)
     call(s, s->several); /* the event behind it */
 }
 
-/* Hashes are taken on the first stream, with those waiting that use the memory. */
+/* As drive_verify.c has it. */
 static void check(issue_t *s, uint32_t index)
 {
     const price_t *price = &s->price[index];
     const unsigned parts = s->several ? price->checks : price->checks > 0;
+    const uint32_t stream = stream_of(s, price->stream);
     for (unsigned i = 0; i < parts; i++) {
-        gather(s, price->streams);
+        wait_for_streams(s, stream, price->users);
         call(s, s->several);
-        add(s, s->first, EBB_ENGINE_COMPUTE, price->check_ns / parts, EBB_TRACK_CHECK, index);
-        scatter(s, price->streams);
+        add(s, stream, EBB_ENGINE_COMPUTE, price->check_ns / parts, EBB_TRACK_CHECK, index);
+        scatter(s, stream, price->streams);
     }
 }
 
@@ -376,14 +379,14 @@ static uint32_t read_clock(issue_t *s, double calls)
 /* Of one stream the clock's own calls are not counted, nor is the host behind the last task. */
 static void begin_step(issue_t *s)
 {
-    gather(s, UINT32_MAX);
+    wait_for_streams(s, s->first, UINT32_MAX);
     s->begun = read_clock(s, s->several ? CLOCK_CALLS : 0);
-    scatter(s, UINT32_MAX);
+    scatter(s, s->first, UINT32_MAX);
 }
 
 static void end_step(issue_t *s)
 {
-    gather(s, UINT32_MAX);
+    wait_for_streams(s, s->first, UINT32_MAX);
     s->ended = s->several ? read_clock(s, 1) : s->device.newest[s->first];
 }
 
@@ -507,11 +510,11 @@ static bool simulate(ebb_simulation_t *out, const ebb_plan_t *p, const ebb_trace
     return good;
 }
 
-static bool simulate_alone(ebb_simulation_t *out, const ebb_trace_t *t)
+static bool simulate_alone(ebb_simulation_t *out, const ebb_trace_t *t, bool in_detail)
 {
     const ebb_hardware_t any = {
         .out_bytes_per_ns = 1, .in_bytes_per_ns = 1, .multiprocessors = t->hardware.multiprocessors};
-    return simulate(out, NULL, t, &any, false);
+    return simulate(out, NULL, t, &any, in_detail);
 }
 
 bool ebb_simulate(ebb_simulation_t *out, const ebb_plan_t *p, const ebb_trace_t *t,
@@ -524,7 +527,7 @@ bool ebb_simulate(ebb_simulation_t *out, const ebb_plan_t *p, const ebb_trace_t 
                  exposed = out->track_ns[EBB_TRACK_WAIT_OUT] + out->track_ns[EBB_TRACK_WAIT_IN];
     out->hidden_ns = copies > exposed ? copies - exposed : 0;
     ebb_simulation_t alone;
-    if (simulate_alone(&alone, t)) {
+    if (simulate_alone(&alone, t, false)) {
         out->alone_ns = alone.step_ns;
         /* By what communicates anyhow, but for as much of it as the plan has moved away from operations. */
         out->slowed_ns = out->slowed_ns > alone.slowed_ns ? out->slowed_ns - alone.slowed_ns : 0;
@@ -539,7 +542,39 @@ bool ebb_simulate(ebb_simulation_t *out, const ebb_plan_t *p, const ebb_trace_t 
 double ebb_simulate_alone_ns(const ebb_trace_t *t)
 {
     ebb_simulation_t alone;
-    return simulate_alone(&alone, t) ? alone.step_ns : 0;
+    return simulate_alone(&alone, t, false) ? alone.step_ns : 0;
+}
+
+static bool computes(const ebb_trace_t *t, uint32_t operation)
+{
+    return engine_of(t, &t->operation[operation]) == EBB_ENGINE_COMPUTE;
+}
+
+bool ebb_simulate_begins(uint64_t *begin_ns, const ebb_trace_t *t)
+{
+    ebb_simulation_t alone;
+    if (!simulate_alone(&alone, t, true))
+        return false;
+    for (uint32_t i = 0; i <= t->operation_count; i++)
+        begin_ns[i] = (uint64_t)alone.step_ns;
+    for (uint32_t i = 0; i < alone.span_count; i++)
+        if (alone.span[i].track == EBB_TRACK_OPERATION)
+            begin_ns[alone.span[i].index] = (uint64_t)alone.span[i].begin_ns;
+    ebb_simulation_delete(&alone);
+    /* What computes takes turns. */
+    uint64_t next = begin_ns[t->operation_count], ended = 0;
+    for (uint32_t i = t->operation_count; i-- > 0;) {
+        begin_ns[i] = begin_ns[i] < next ? begin_ns[i] : next;
+        next = computes(t, i) ? begin_ns[i] : next;
+    }
+    for (uint32_t i = 0, behind = 0; i < t->operation_count; i++) {
+        for (; behind < i || (behind < t->operation_count && !computes(t, behind)); behind++)
+            ;
+        const uint64_t least = ended < begin_ns[behind] ? ended : begin_ns[behind];
+        begin_ns[i] = begin_ns[i] > least ? begin_ns[i] : least;
+        ended = begin_ns[i] + (computes(t, i) ? t->operation[i].duration_ns : 0);
+    }
+    return true;
 }
 
 void ebb_simulation_delete(ebb_simulation_t *s)

@@ -227,10 +227,13 @@ typedef struct relax {
 static void set_clock(relax_t *r)
 {
     const ebb_schedule_t *s = r->schedule;
-    for (uint32_t i = 0; i < s->event_count; i++)
+    const uint64_t *begin = r->model->begin_ns;
+    for (uint32_t i = 0; i < s->event_count; i++) {
+        const uint32_t o = s->event[i].operation;
         r->begin_ns[i + 1] =
-            r->begin_ns[i] +
-            r->model->pace * (double)r->model->trace->operation[s->event[i].operation].duration_ns;
+            r->begin_ns[i] + (double)(s->event[i].replay ? r->model->trace->operation[o].duration_ns
+                                                         : begin[o + 1] - begin[o]);
+    }
 }
 
 /* A place's intervals are in the order of time among themselves. */

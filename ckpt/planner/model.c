@@ -72,7 +72,6 @@ static void read_touches(ebb_model_t *m, uint32_t *mark)
     for (uint32_t i = 0; i < t->operation_count; i++) {
         const ebb_trace_operation_t *o = &t->operation[i];
         m->first_touch[i] = count;
-        m->begin_ns[i + 1] = m->begin_ns[i] + o->duration_ns;
         for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
             const ebb_trace_access_t *a = &t->access[k];
             if (mark[a->buffer] == i + 1)
@@ -84,16 +83,6 @@ static void read_touches(ebb_model_t *m, uint32_t *mark)
         }
     }
     m->first_touch[t->operation_count] = count;
-}
-
-/* The clock goes through the operations in their order; it takes as long as the step does. */
-static void set_pace(ebb_model_t *m)
-{
-    const uint32_t n = m->trace->operation_count;
-    const double all = (double)m->begin_ns[n], alone = m->streams > 1 ? ebb_simulate_alone_ns(m->trace) : all;
-    m->pace = alone > 0 && alone < all ? alone / all : 1;
-    for (uint32_t i = 0; m->pace < 1 && i <= n; i++)
-        m->begin_ns[i] = (uint64_t)((double)m->begin_ns[i] * m->pace);
 }
 
 static void number_contents(ebb_model_t *m, uint32_t *version)
@@ -273,11 +262,10 @@ bool ebb_model_make(ebb_model_t *m, const ebb_trace_t *t, const ebb_plan_request
     if (good) {
         read_buffers(m);
         read_touches(m, scratch);
-        set_pace(m);
         number_contents(m, scratch);
         find_recipes(m);
         m->reads_back = reads_back(t);
-        good = pack_small(m);
+        good = pack_small(m) && ebb_simulate_begins(m->begin_ns, t);
     }
     free(scratch);
     if (good)

@@ -327,6 +327,51 @@ static void steps_with_resident_kernels_get_good_plans(void **state)
     plan_steps_on_streams(true);
 }
 
+static void add_operation(ebb_trace_t *t, uint32_t stream, uint32_t buffer, ebb_mode_t mode)
+{
+    ebb_trace_operation_t *o = ebb_trace_add_operation(t);
+    o->stream = stream;
+    o->duration_ns = 1000000;
+    o->communicates = stream;
+    *ebb_trace_add_access(t) = (ebb_trace_access_t){.buffer = buffer, .mode = mode};
+}
+
+/* Half of a step's time is of what communicates, all of it in the second half and beside the rest. A buffer that is used first and
+ * last goes out for another one in the first half; there is time enough to have it back. */
+static void copies_are_back_in_time_where_streams_overlap(void **state)
+{
+    (void)state;
+    enum { STATE, ACTIVATION, COUNTER, EACH = 10 };
+    const uint64_t bytes = UINT64_C(125) * (2 << 20); /* 5.2 ms */
+    ebb_trace_t *t = ebb_trace_new(2 << 20);
+    *ebb_trace_add_buffer(t) =
+        (ebb_trace_buffer_t){.bytes = bytes, .born = EBB_NONE, .dies = EBB_NONE, .next = EBB_NONE};
+    *ebb_trace_add_buffer(t) = (ebb_trace_buffer_t){.bytes = bytes, .born = 8, .dies = 10, .next = EBB_NONE};
+    *ebb_trace_add_buffer(t) =
+        (ebb_trace_buffer_t){.bytes = 100, .born = EBB_NONE, .dies = EBB_NONE, .next = EBB_NONE};
+    add_operation(t, 0, STATE, EBB_READS);
+    for (int i = 1; i < 8; i++)
+        add_operation(t, 0, COUNTER, EBB_READS);
+    add_operation(t, 0, ACTIVATION, EBB_REPLACES);
+    add_operation(t, 0, ACTIVATION, EBB_READS);
+    for (int i = 0; i < EACH; i++) {
+        add_operation(t, 0, COUNTER, EBB_READS);
+        add_operation(t, 1, COUNTER, EBB_READS);
+    }
+    add_operation(t, 0, STATE, EBB_READS);
+    assert_null(ebb_trace_check(t));
+    const ebb_plan_request_t r = request(bytes + (8 << 20), true, false);
+    ebb_plan_t *p = checked_plan(t, &r);
+    assert_non_null(p);
+    ebb_simulation_t s;
+    assert_true(ebb_simulate(&s, p, t, &r.hardware, false));
+    assert_true(s.track_ns[EBB_TRACK_IN] > 5e6);
+    assert_true(s.track_ns[EBB_TRACK_WAIT_IN] + s.track_ns[EBB_TRACK_WAIT_OUT] < 1e3);
+    assert_true(s.step_ns < 21.01e6);
+    ebb_plan_delete(p);
+    ebb_trace_delete(t);
+}
+
 static ebb_trace_t *one_operation(void)
 {
     ebb_trace_t *t = ebb_trace_new(2 << 20);
@@ -458,6 +503,7 @@ int main(void)
         cmocka_unit_test(same_request_gets_the_same_plan),
         cmocka_unit_test(request_that_is_given_up_gets_no_plan),
         cmocka_unit_test(steps_by_chance_get_good_plans),
+        cmocka_unit_test(copies_are_back_in_time_where_streams_overlap),
         cmocka_unit_test(steps_by_chance_on_several_streams_get_good_plans),
         cmocka_unit_test(steps_with_resident_kernels_get_good_plans),
         cmocka_unit_test(what_no_periodic_plan_can_serve_is_refused),

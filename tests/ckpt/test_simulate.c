@@ -278,16 +278,18 @@ static void what_communicates_runs_beside_operations(void **state)
     ebb_trace_delete(t);
 }
 
-/* Operation 0 makes buffer 1, which is given up and made again for operation 3; operation 1 goes on meanwhile on another stream. */
-static void hashes_wait_for_streams_that_use_the_memory(void **state)
+/* Operation 0 makes buffer 1, which is given up and made again for operation 3; operation 1 goes on meanwhile on another stream: on another
+ * buffer, on one that has the same memory, on the same. */
+static void hashes_wait_for_streams_that_use_the_place(void **state)
 {
     (void)state;
-    static const uint32_t used[] = {1, 0, 0, 1};
+    enum { OTHER, SHARED, SAME, CASES };
     ebb_hardware_t hardware = fast;
     hardware.checked = 1;
     hardware.hash_ns = 100;
     hardware.hash_bytes_per_ns = 1e12;
-    for (int shared = 0; shared < 2; shared++) {
+    for (int on = OTHER; on < CASES; on++) {
+        const uint32_t used[] = {1, on == SAME, 0, 1};
         ebb_simulation_t s;
         ebb_trace_t *t = ebb_trace_new(2 << 20);
         *ebb_trace_add_buffer(t) = (ebb_trace_buffer_t){.bytes = BUFFER, .born = EBB_NONE, .dies = EBB_NONE};
@@ -302,14 +304,14 @@ static void hashes_wait_for_streams_that_use_the_memory(void **state)
         }
         trace_set_streams(t, "0100");
         ebb_plan_t *p = ebb_plan_new(t);
-        p->chunk_count = shared ? 2 : 4;
+        p->chunk_count = on == SHARED ? 2 : 4;
         for (uint32_t i = 0; i < 4; i++)
-            assert_true(ebb_plan_add_chunk(p, &p->place[i / 2], shared ? i % 2 : i));
+            assert_true(ebb_plan_add_chunk(p, &p->place[i / 2], on == SHARED ? i % 2 : i));
         ebb_plan_add_action(p, EBB_DISCARD, 2)->place = 1;
         ebb_plan_add_action(p, EBB_REPLAY, 3)->operation = 0;
         assert_true(ebb_simulate(&s, p, t, &hardware, false));
-        /* With it, one of the hashes stands behind that operation. */
-        assert_int_equal((int)s.step_ns, shared ? 8 * OP_NS + 200 : 5 * OP_NS);
+        /* Of the same, all but the first one stands behind that operation. */
+        assert_int_equal((int)s.step_ns, on == SAME ? 8 * OP_NS + 200 : 5 * OP_NS);
         ebb_plan_delete(p);
         ebb_trace_delete(t);
     }
@@ -438,7 +440,7 @@ int main(void)
         cmocka_unit_test(operation_that_may_begin_goes_before_one_that_waits),
         cmocka_unit_test(events_and_waits_of_the_host_order_streams),
         cmocka_unit_test(what_communicates_runs_beside_operations),
-        cmocka_unit_test(hashes_wait_for_streams_that_use_the_memory),
+        cmocka_unit_test(hashes_wait_for_streams_that_use_the_place),
         cmocka_unit_test(host_that_comes_late_is_waited_for),
         cmocka_unit_test(copies_between_two_streams_wait_for_those_that_they_name),
         cmocka_unit_test(orders_and_replays_wait_for_the_streams_that_they_name),

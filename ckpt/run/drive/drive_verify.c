@@ -34,7 +34,8 @@ static bool rotates(const drive_t *drive, uint32_t action)
     return place < drive->trace->buffer_count && ebb_trace_rotates(drive->trace, place);
 }
 
-static void list_checks(drive_t *drive, const uint32_t *completion, const uint32_t *streams)
+static void list_checks(drive_t *drive, const uint32_t *completion, const uint32_t *users,
+                        const uint32_t *streams)
 {
     for (uint32_t i = 0; i < drive->plan->action_count; i++) {
         const uint32_t last = completion[i];
@@ -43,6 +44,8 @@ static void list_checks(drive_t *drive, const uint32_t *completion, const uint32
         drive->check[drive->check_count] =
             (check_t){.buffer = drive->plan->action[i].place,
                       .operation = drive->plan->action[last].operation,
+                      .stream = drive->plan->action[last].stream,
+                      .users = rotates(drive, i) ? EBB_ALL_STREAMS : users[drive->plan->action[i].place],
                       .streams = rotates(drive, i) ? EBB_ALL_STREAMS : streams[drive->plan->action[i].place],
                       .next = drive->check_at[last]};
         drive->check_at[i] = drive->check_at[last] = drive->check_count++;
@@ -55,12 +58,15 @@ ebb_status_t ebb_drive_verify_set_up(ebb_device_t *dev)
     if (!ebb_verify_open(dev, drive->learned))
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "memory to compare with", 0);
     uint32_t *completion = allocate(drive) ? ebb_plan_completions(drive->plan, drive->trace) : NULL;
-    uint32_t *streams = completion ? ebb_plan_place_streams(drive->plan, drive->trace) : NULL;
-    if (streams)
-        list_checks(drive, completion, streams);
+    uint32_t *users = completion ? ebb_plan_place_streams(drive->plan, drive->trace, false) : NULL;
+    uint32_t *streams = users ? ebb_plan_place_streams(drive->plan, drive->trace, true) : NULL;
+    const bool good = streams;
+    if (good)
+        list_checks(drive, completion, users, streams);
     free(completion);
+    free(users);
     free(streams);
-    return streams ? 0 : ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
+    return good ? 0 : ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
 }
 
 static size_t bytes_of(drive_t *drive, const check_t *c)
@@ -71,6 +77,11 @@ static size_t bytes_of(drive_t *drive, const check_t *c)
 static CUdeviceptr address_of(drive_t *drive, const check_t *c)
 {
     return ebb_site_of(drive->device, c->buffer)->range->base;
+}
+
+static ebb_stream_t *stream_of(drive_t *drive, const check_t *c)
+{
+    return ebb_drive_stream(drive->device, c->stream);
 }
 
 /* ---- copies, in the first steps ---- */
@@ -86,15 +97,15 @@ static void keep_copy(drive_t *drive, check_t *c)
 {
     c->copy = ebb_pinned_alloc(drive->device, bytes_of(drive, c));
     if (c->copy && ebb_copy_pieces(drive->device, EBB_OUT, address_of(drive, c), c->copy, bytes_of(drive, c),
-                                   drive->stream))
+                                   stream_of(drive, c)))
         free_copy(drive, c);
 }
 
 static bool restore(drive_t *drive, const check_t *c)
 {
     return !ebb_copy_pieces(drive->device, EBB_IN, address_of(drive, c), c->copy, bytes_of(drive, c),
-                            drive->stream) &&
-           !ebb_await_stream(ebb_stream_handle(drive->stream));
+                            stream_of(drive, c)) &&
+           !ebb_await_stream(ebb_stream_handle(stream_of(drive, c)));
 }
 
 /* What has no copy is told of like that of later steps. */
@@ -133,14 +144,12 @@ void ebb_drive_verify_tear_down(ebb_device_t *dev)
     drive->check_count = 0;
 }
 
-/* ---- around the plan's actions ---- */
-
-/* Where there are several streams, what uses the memory before a hash comes before it on D.stream, and what uses it after it after it. Others
- * go on beside it: collectives, say. */
-static uint32_t own_stream(drive_t *drive)
-{
-    return drive->trace->operation[0].stream;
-}
+/* ---- around the plan's actions ----
+ *
+ * Hashed on the stream of the replay that completes the content. Where there are several, that one waits for those that use the place (each
+ * may make a part), and those that use its memory later wait for the hash. All else goes on beside it: collectives, say, on what has had
+ * the memory before.
+ */
 
 void ebb_drive_verify_discard(ebb_device_t *dev, uint32_t action)
 {
@@ -159,10 +168,10 @@ void ebb_drive_verify_discard(ebb_device_t *dev, uint32_t action)
                               .trial = ebb_is_first_step(drive)};
     if ((!d.trial && !ebb_options.verify) || ebb_guard_open(dev, ebb_place_now(dev, c->buffer)))
         return;
-    if (!ebb_streams_gather(dev, own_stream(drive), c->streams) &&
-        !ebb_verify_dropping(dev, drive->learned, &d, drive->stream) && d.trial)
+    if (!ebb_streams_gather(dev, c->stream, c->users) &&
+        !ebb_verify_dropping(dev, drive->learned, &d, stream_of(drive, c)) && d.trial)
         keep_copy(drive, c);
-    if (ebb_streams_scatter(dev, own_stream(drive), c->streams))
+    if (ebb_streams_scatter(dev, c->stream, c->streams))
         ebb_wait_for_device(dev->ebb);
 }
 
@@ -172,13 +181,13 @@ void ebb_drive_verify_replay(ebb_device_t *dev, uint32_t action)
     for (uint32_t i = drive->check_at[action]; i != EBB_NONE; i = drive->check[i].next) {
         check_t *c = &drive->check[i];
         if (!ebb_verify_is_hashed(drive->learned, c->buffer) ||
-            ebb_streams_gather(dev, own_stream(drive), c->streams) ||
-            ebb_verify_made(dev, drive->learned, c->buffer, drive->stream, address_of(drive, c),
+            ebb_streams_gather(dev, c->stream, c->users) ||
+            ebb_verify_made(dev, drive->learned, c->buffer, stream_of(drive, c), address_of(drive, c),
                             bytes_of(drive, c)))
             continue;
         if (ebb_is_first_step(drive))
             compare_now(dev, c);
-        if (ebb_streams_scatter(dev, own_stream(drive), c->streams))
+        if (ebb_streams_scatter(dev, c->stream, c->streams))
             ebb_wait_for_device(dev->ebb);
     }
 }

@@ -58,7 +58,9 @@ typedef struct site {
 /* A content that is discarded, and compared when it has been made again (drive_verify.c). */
 typedef struct check {
     uint32_t buffer, operation; /* the latter completes it */
-    uint32_t streams;           /* that use its memory (ebb_plan_place_streams) */
+    uint32_t stream;            /* of that replay */
+    uint32_t users;             /* streams that use its place, */
+    uint32_t streams;           /* or its memory (ebb_plan_place_streams) */
     uint32_t next;              /* the next check that the same replay completes; EBB_NONE: none */
     void *copy;                 /* pinned, while there is one */
 } check_t;
