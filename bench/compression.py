@@ -16,17 +16,17 @@ import scaling
 
 WAYS = {"none": [], "powersgd, rank 4": ["--compress", "powersgd"], "powersgd, rank 16": ["--compress", "powersgd", "--compress-rank", "16"],
         "top 1%": ["--compress", "top"], "top 0.1%": ["--compress", "top", "--compress-share", "0.001"]}
-LINKS = ["nvlink", "pcie", "400", "100", "10", "1"]
 SMALL = ["--layers", "4", "--width", "128", "--heads", "4", "--context", "64", "--batch", "8", "--sample", "0"]
 
 
 def print_speeds(o):
     print(f"{o.model} on {o.gpus} GPUs, {o.gpu}, ms a step (and of the time without compression), by link (numbers: Gbit/s for each GPU)")
-    print(f"{'':18}" + "".join(f"{link:>18}" for link in LINKS))
+    links = o.links.split(",")
+    print(f"{'':18}" + "".join(f"{link:>18}" for link in links))
     whole = {}
     for way, options in WAYS.items():
         row = f"{way:18}"
-        for link in LINKS:
+        for link in links:
             ms, _ = scaling.run(o, o.model, o.gpus, link, *options)
             whole.setdefault(link, ms)
             row += f"{f'{ms:.1f} ({ms / whole[link]:.0%})':>18}"
@@ -56,6 +56,7 @@ def main():
     parser.add_argument("--gpu", default="H100")
     parser.add_argument("--model", default="gpt2:124M")
     parser.add_argument("--gpus", type=int, default=8)
+    parser.add_argument("--links", default="nvlink,pcie,400,100,10,1")
     parser.add_argument("--text", required=True)
     parser.add_argument("--steps", type=int, default=300)
     o = parser.parse_args()

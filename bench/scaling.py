@@ -12,7 +12,7 @@ does better (trees, a ring for each network card): these rows are a lower bound.
 
 --budget PERCENT: under ebb, with the state and so much of the activation peak. The step is recorded in that dry run; what operations write, of which nothing
 is seen there, and which may be made again, is learned of a small model on one GPU or two (merge_traces.py). Then it is planned, proven and
-simulated (bench_overhead.c).
+simulated (bench_overhead.c). Driven steps do not overlap: where weights are gathered while the next step has begun, that is lost, and in the figure.
 """
 import argparse
 import datetime
@@ -120,8 +120,8 @@ def facts_of(o, folder, model, several, zero):
     return path + "-0"
 
 
-def overhead_of(o, folder, model, ranks, link, zero):
-    """By what part a step under ebb is longer."""
+def planned_ms(o, folder, model, ranks, link, zero):
+    """What a step under ebb takes; None: there is no plan."""
     recorded, merged = (os.path.join(folder, name) for name in ("recorded", "merged"))
     if os.path.exists(recorded):
         os.remove(recorded)
@@ -130,7 +130,8 @@ def overhead_of(o, folder, model, ranks, link, zero):
                     facts_of(o, folder, model, ranks > 1, zero), "-o", merged], check=True)
     planned = subprocess.run([os.path.join(o.build, "bin/bench_overhead"), merged, *RATES[o.gpu], o.budget], check=True, capture_output=True, text=True,
                              env=dict(os.environ, BENCH_POLICY="auto", LD_LIBRARY_PATH=os.path.join(o.build, "softgpu/lib")))
-    return json.loads(planned.stdout)["budgets"][0]["plans"][0].get("overhead")
+    ns = json.loads(planned.stdout)["budgets"][0]["plans"][0].get("step_ns")
+    return ns and ns / 1e6
 
 
 def tokens_of(o, model):
@@ -164,9 +165,9 @@ def rows(o, folder):
             for zero in [int(z) for z in o.zeros.split(",")] if ranks > 1 else [0]:
                 ms, peak = run(o, model, ranks, link, "--zero", str(zero))
                 alone = alone or ms
-                more = overhead_of(o, folder, model, ranks, link, zero) if o.budget else None
+                planned = planned_ms(o, folder, model, ranks, link, zero) if o.budget else None
                 print(f"{model:12} {ranks:3} GPUs {link if ranks > 1 else '':7} --zero {zero}  {ms:9.2f} ms  {ranks * tokens / ms * 1e3:9.0f} tokens/s  "
-                      f"{alone / ms:7.2%} of ideal  {peak / 2**30:6.2f} GiB each{f'  ebb {more:+.2%}' if more is not None else ''}", flush=True)
+                      f"{alone / ms:7.2%} of ideal  {peak / 2**30:6.2f} GiB each{f'  ebb {planned / ms - 1:+.2%}' if planned else ''}", flush=True)
 
 
 if __name__ == "__main__":
