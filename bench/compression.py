@@ -60,7 +60,7 @@ def main():
     parser.add_argument("--text", required=True)
     parser.add_argument("--steps", type=int, default=300)
     o = parser.parse_args()
-    print(f"python3 bench/compression.py --gpu {o.gpu} --model {o.model} --gpus {o.gpus} --steps {o.steps}: {datetime.date.today()}")
+    print(f"python3 bench/compression.py --gpu {o.gpu} --model {o.model} --gpus {o.gpus} --links {o.links} --steps {o.steps}: {datetime.date.today()}")
     print_speeds(o)
     print_losses(o)
 

@@ -123,8 +123,9 @@ main() {
     # The last one unpacks modules (test_alloc_image).
     setup_packages 'command bible|bible-kjv' 'library libzstd.so.1|libzstd1'
     # Kernels that are not for fast mode; who else starts several ranks.
-    offer_packages 'clang|clang-19' 'command mpirun.openmpi|openmpi-bin' 'command mpiexec.mpich|mpich' \
-        'command slurmctld|slurmctld' 'command slurmd|slurmd' 'command srun|slurm-client'
+    offer_packages 'clang|clang-19' 'command mpirun.openmpi|openmpi-bin' 'command mpiexec.mpich|mpich'
+    # Not on a machine of a cluster, which has its own.
+    command -v srun >/dev/null || offer_packages 'command srun|slurm-client' 'command slurmctld|slurmctld' 'command slurmd|slurmd'
     setup_toolkit
     [[ -z $sanitize || -z $plain ]] || bring_up_to_date "$plain"
     [[ -z $small ]] || { options+=(-DEBB_CHUNK_KIB=64) && targets=(fuzz ebb ebb_transaction); }

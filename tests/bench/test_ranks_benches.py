@@ -18,7 +18,9 @@ class Benches(unittest.TestCase):
     def test_scaling(self):
         """Shards take less memory on each GPU than all of the state does; less time, as fewer weights are updated; and ebb costs something."""
         row = re.compile(r"gpt2:124M +(\d) GPUs (?:nvlink)? +--zero (\d) +([\d.]+) ms +(\d+) tokens/s +([\d.]+)% of ideal +([\d.]+) GiB each  ebb \+([\d.]+)%")
-        rows = [row.fullmatch(line) for line in table("scaling.py", "--models", MODEL, "--worlds", "1,2", "--zeros", "0,1", "--budget", "50")[1:]]
+        lines = table("scaling.py", "--models", MODEL, "--worlds", "1,2", "--zeros", "0,1", "--budget", "50")[1:]
+        rows = [row.fullmatch(line) for line in lines]
+        self.assertTrue(all(rows), lines)
         self.assertEqual([r.group(1, 2) for r in rows], [("1", "0"), ("2", "0"), ("2", "1")])
         alone, whole, shards = ([float(x) for x in r.group(3, 4, 5, 6, 7)] for r in rows)
         self.assertEqual(alone[2], 100)

@@ -329,7 +329,7 @@ static void start_them(const char *starter, const history_t *without)
                  12000 + (int)(((unsigned)getpid() * 7 + 70 + (unsigned)within) % 18000),
                  within ? starter : ebb, within ? ebb : starter, getenv("TEST_TRAINER"), trainer_text(), log);
         const int status = system(command);
-        if (WEXITSTATUS(status) == 77) /* slurm.sh */
+        if (!strncmp(starter, "bash", 4) && WEXITSTATUS(status) == 77) /* slurm.sh */
             skip();
         assert_int_equal(status, 0);
         const history_t with = trainer_read_log(log);
@@ -360,7 +360,7 @@ static void ranks_that_srun_starts(void **state)
 {
     char starter[256];
     (void)state;
-    snprintf(starter, sizeof starter, "bash %s srun -n 2", getenv("TEST_SLURM"));
+    snprintf(starter, sizeof starter, "bash %s srun --overcommit -n 2", getenv("TEST_SLURM"));
     start_by("srun", starter);
 }
 
