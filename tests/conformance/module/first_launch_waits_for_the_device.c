@@ -9,11 +9,14 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-static atomic_int gone;
+static atomic_int gone, returned;
+static int longest_ms;
 
+/* Once the launch has returned, or after that time. */
 static void *let_go_later(void *held)
 {
-    usleep(300000);
+    for (int ms = 0; ms < longest_ms && !atomic_load(&returned); ms += 10)
+        usleep(10000);
     atomic_store(&gone, 1);
     let_go(*(hold_t *)held);
     return NULL;
@@ -37,10 +40,13 @@ CONFORMANCE
         pthread_t later;
         hold_t h = hold(busy);
         atomic_store(&gone, 0);
+        atomic_store(&returned, 0);
+        longest_ms = launch ? 30000 : 300;
         CHECK(!pthread_create(&later, NULL, let_go_later, &h));
         OK(cuModuleGetFunction(&f, again, "fill"));
         OK(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, other, params, NULL));
         CHECK(atomic_load(&gone) == !launch);
+        atomic_store(&returned, 1);
         pthread_join(later, NULL);
         OK(cuCtxSynchronize());
     }
