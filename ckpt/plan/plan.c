@@ -168,7 +168,7 @@ uint32_t *ebb_plan_place_streams(const ebb_plan_t *p, const ebb_trace_t *t, bool
     uint32_t *of_chunk = calloc((size_t)p->chunk_count + 1, sizeof *of_chunk);
     if (used && of_chunk) {
         note_streams(used, p, t);
-        for (uint32_t i = 0; i < p->place_count; i++)
+        for (uint32_t i = 0; shared && i < p->place_count; i++)
             for (uint32_t c = 0; c < p->place[i].chunk_count; c++)
                 of_chunk[p->chunk[p->place[i].first_chunk + c]] |= used[i];
         for (uint32_t i = 0; shared && i < p->place_count; i++)

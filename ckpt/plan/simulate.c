@@ -88,14 +88,15 @@ static void price_checks(price_t *price, const ebb_plan_t *p, const uint32_t *co
 static price_t *find_prices(const ebb_plan_t *p, const ebb_trace_t *t, const ebb_hardware_t *h, bool several)
 {
     price_t *price = calloc((size_t)p->action_count + 1, sizeof *price);
+    const bool hashed = h->checked > 0, ordered = hashed && several;
     uint32_t *completion = ebb_plan_completions(p, t), *first_touch = ebb_trace_first_touches(t),
-             *users = several ? ebb_plan_place_streams(p, t, false) : NULL,
-             *streams = several ? ebb_plan_place_streams(p, t, true) : NULL;
-    const bool good = price && completion && first_touch && ((users && streams) || !several);
+             *users = ordered ? ebb_plan_place_streams(p, t, false) : NULL,
+             *streams = ordered ? ebb_plan_place_streams(p, t, true) : NULL;
+    const bool good = price && completion && first_touch && ((users && streams) || !ordered);
     for (uint32_t i = 0; good && i < p->action_count; i++)
         if (p->action[i].kind == EBB_REPLAY)
             price_replay(&price[i], p, t, first_touch, &p->action[i], h);
-    if (good && h->checked > 0)
+    if (good && hashed)
         price_checks(price, p, completion, users, streams, h);
     free(completion);
     free(first_touch);

@@ -125,9 +125,8 @@ typedef struct ebb_model {
     uint32_t *first_touch; /* per operation, and one more */
     ebb_content_t *content;
     ebb_use_t *use;
-    uint64_t *
-        begin_ns; /* of each operation, or one behind it on another stream, if nothing waits for ebb; and the end */
-    uint32_t streams; /* of the program's */
+    uint64_t *begin_ns; /* of each operation, and the end (ebb_simulate_begins) */
+    uint32_t streams;   /* of the program's */
     uint32_t content_count;
     uint32_t *small_offset; /* in the small region, per buffer; EBB_NONE */
     uint64_t small_bytes;
