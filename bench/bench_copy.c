@@ -174,7 +174,7 @@ int main(int argc, char **argv)
     const double engine_out = engine(true, false), engine_in = engine(false, true),
                  engine_both = engine(true, true);
     for (size_t i = 0; i < bench.count; i++)
-        ebb_host_free(device0, bench.host[i], bench.bytes); /* pinned, for the evictions */
+        ebb_host_free(device0, bench.host[i]); /* pinned, for the evictions */
     evict_all();
     fetch_all();
     const double evicted = evict_all(), fetched = fetch_all();

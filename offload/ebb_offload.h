@@ -129,6 +129,7 @@ void ebb_pinned_check(ebb_device_t *dev);
 typedef struct ebb_host {
     void *at; /* NULL: none */
     bool pinned;
+    size_t bytes; /* of the block; what is in it may be less */
 } ebb_host_t;
 
 typedef struct ebb_pageable_usage {
@@ -138,12 +139,12 @@ typedef struct ebb_pageable_usage {
 /* Contents undefined. CUDA_ERROR_OUT_OF_MEMORY (noted): neither kind is to be had; the log has said why. */
 ebb_status_t ebb_host_alloc(ebb_device_t *dev, size_t bytes, ebb_host_t *out);
 /* Nothing may be under way to or from it. */
-void ebb_host_free(ebb_device_t *dev, ebb_host_t host, size_t bytes);
+void ebb_host_free(ebb_device_t *dev, ebb_host_t host);
 
 ebb_pageable_usage_t ebb_pageable_usage(ebb_t *ebb);
 
 /* Moves what is in a pageable block into a pinned one, if there is one to be had. */
-bool ebb_host_pin(ebb_device_t *dev, ebb_host_t *host, size_t bytes);
+bool ebb_host_pin(ebb_device_t *dev, ebb_host_t *host);
 
 /* ---- the copy engine (copy.c): ordered on its own two streams, by events against all others ---- */
 
@@ -168,7 +169,7 @@ ebb_status_t ebb_copy_pieces(ebb_device_t *dev, ebb_direction_t direction, CUdev
 ebb_link_t ebb_link(ebb_device_t *dev);
 
 /* Copies all of a buffer, after everything that touched it so far. `done`: where the copy ends. The buffer
- * must be mapped, `host` be of its size. Host memory that is not pinned is filled when this returns. After a
+ * must be mapped, `host` be of its size at least. Host memory that is not pinned is filled when this returns. After a
  * failure a part may still be under way on the engine's stream. */
 ebb_status_t ebb_copy_out(ebb_buffer_t *buffer, ebb_host_t host, ebb_mark_t *done);
 /* Copies back. Nothing that is under way may touch the buffer; what follows must join `done`. Host memory

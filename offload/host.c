@@ -93,23 +93,23 @@ static void *alloc_pinned(ebb_device_t *dev, size_t bytes)
 
 ebb_status_t ebb_host_alloc(ebb_device_t *dev, size_t bytes, ebb_host_t *out)
 {
-    *out = (ebb_host_t){.at = alloc_pinned(dev, bytes), .pinned = true};
+    *out = (ebb_host_t){.at = alloc_pinned(dev, bytes), .pinned = true, .bytes = bytes};
     if (out->at)
         return 0;
     if (!ebb_options.pageable)
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory", bytes);
-    *out = (ebb_host_t){.at = alloc_pageable(dev->ebb, bytes)};
+    *out = (ebb_host_t){.at = alloc_pageable(dev->ebb, bytes), .bytes = bytes};
     return out->at ? 0 : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-void ebb_host_free(ebb_device_t *dev, ebb_host_t host, size_t bytes)
+void ebb_host_free(ebb_device_t *dev, ebb_host_t host)
 {
     ebb_pageable_t *pageable = &dev->ebb->offload->pageable;
     if (!host.at || host.pinned) {
-        ebb_pinned_free(dev, host.at, bytes);
+        ebb_pinned_free(dev, host.at, host.bytes);
         return;
     }
-    bytes = whole_pages(bytes);
+    const size_t bytes = whole_pages(host.bytes);
     pageable->bytes -= bytes;
     unsigned i = 0;
     while (i < EBB_PAGEABLE_KEPT && pageable->kept[i].at)
@@ -123,11 +123,12 @@ void ebb_host_free(ebb_device_t *dev, ebb_host_t host, size_t bytes)
     pageable->kept[i].bytes = bytes;
 }
 
-bool ebb_host_pin(ebb_device_t *dev, ebb_host_t *host, size_t bytes)
+bool ebb_host_pin(ebb_device_t *dev, ebb_host_t *host)
 {
+    const size_t bytes = host->bytes;
     if (!host->at || host->pinned)
         return true;
-    ebb_host_t better = {.at = alloc_pinned(dev, bytes), .pinned = true};
+    ebb_host_t better = {.at = alloc_pinned(dev, bytes), .pinned = true, .bytes = bytes};
     if (!better.at)
         return false;
     for (size_t at = 0, count; at < bytes; at += count) {
@@ -135,7 +136,7 @@ bool ebb_host_pin(ebb_device_t *dev, ebb_host_t *host, size_t bytes)
         count = ebb_pinned_piece(dev, &part, bytes - at);
         memcpy(part, (const char *)host->at + at, count);
     }
-    ebb_host_free(dev, *host, bytes);
+    ebb_host_free(dev, *host);
     *host = better;
     return true;
 }

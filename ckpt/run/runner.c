@@ -450,7 +450,7 @@ bool ebb_run_drives(ebb_device_t *dev)
 
 void ebb_run_unbacked(ebb_buffer_t *buffer)
 {
-    ebb_residence_put(buffer, NULL);
+    ebb_residence_put(buffer, (ebb_host_t){.at = NULL});
 }
 
 /* By so many. */

@@ -82,7 +82,7 @@ static void time_copy(ebb_device_t *dev, uint32_t index, ebb_direction_t directi
         return;
     drive->pace.copied_ns[direction] += (double)ms * 1e6;
     drive->pace.copied_bytes[direction] +=
-        (double)ebb_site_of(dev, drive->plan->action[index].place)->host_bytes;
+        (double)ebb_site_of(dev, drive->plan->action[index].place)->host.bytes;
 }
 
 /* An evict or a fetch: its stream waits for compute as it is now, on the streams that the plan names, and for its list. */
@@ -105,7 +105,7 @@ static ebb_status_t issue_copy(ebb_device_t *dev, uint32_t index)
     EBB_DRIVER(cuEventRecord, 0, (drive->begun[index], stream));
     if (a->kind == EBB_FETCH)
         clear_site(drive, s); /* a part of the copy may be under way when the driver refuses another */
-    EBB_TRY(ebb_copy_issue(drive->device, direction, s->range->base, s->host, s->host_bytes));
+    EBB_TRY(ebb_copy_issue(drive->device, direction, s->range->base, s->host.at, s->host.bytes));
     if (a->kind == EBB_FETCH)
         ebb_site_take(dev, place);
     s->on_host = true;

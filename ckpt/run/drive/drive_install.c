@@ -96,7 +96,6 @@ static ebb_status_t find_persistent(ebb_device_t *dev, ebb_buffer_t *const *pres
         b->held++; /* the reactive half leaves it alone until the plan is dissolved */
         if (ebb_is_large(&drive->trace->buffer[i])) {
             s->range = b->range;
-            s->host_bytes = b->bytes;
         }
         if (ebb_stays_itself(drive->trace, i) && !ebb_share_add(dev, i))
             return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
@@ -139,10 +138,10 @@ static void take_over(ebb_device_t *dev)
         if (!s->found) {
             ebb_share_take(dev, i);
         } else if (s->range) {
-            void *host;
+            ebb_host_t host;
             s->device = ebb_residence_give(s->buffer, &host);
-            s->host = host ? host : s->host;
-            s->on_host = host != NULL;
+            s->host = host.at ? host : s->host;
+            s->on_host = host.at != NULL;
             s->written =
                 s->device || s->on_host; /* else handed over without content, and not touched since */
         }
@@ -172,7 +171,7 @@ static bool lacks_host(ebb_device_t *dev, uint32_t place)
     drive_t *drive = ebb_driven(dev);
     const site_t *s = &drive->site[place];
     const ebb_persistent_t *k = ebb_share_persistent(dev, place);
-    return !s->host && !(k && k->site.host) && !(s->found && ebb_residence_pinned_bytes(s->buffer));
+    return !s->host.at && !(k && k->site.host.at) && !(s->found && ebb_residence_pinned_bytes(s->buffer));
 }
 
 static ebb_status_t want_hosts(ebb_device_t *dev)
@@ -197,9 +196,12 @@ static ebb_status_t find_hosts(ebb_device_t *dev)
         site_t *s = &drive->site[i];
         if (!s->evicted)
             continue;
-        s->host_bytes = drive->plan->place[i].bytes;
-        if (lacks_host(dev, i) && !(s->host = ebb_pinned_alloc(drive->device, s->host_bytes)))
-            return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory for a plan", s->host_bytes);
+        if (!lacks_host(dev, i))
+            continue;
+        const size_t bytes = drive->plan->place[i].bytes;
+        s->host = (ebb_host_t){ebb_pinned_alloc(drive->device, bytes), true, bytes};
+        if (!s->host.at)
+            return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory for a plan", bytes);
     }
     return 0;
 }
@@ -482,9 +484,9 @@ static void hand_back(site_t *s)
         ebb_range_delete(s->range);
         return;
     }
-    ebb_residence_put(s->buffer, s->on_host ? s->host : NULL);
+    ebb_residence_put(s->buffer, s->on_host ? s->host : (ebb_host_t){.at = NULL});
     if (s->on_host)
-        s->host = NULL;
+        s->host = (ebb_host_t){.at = NULL};
 }
 
 void ebb_site_release(ebb_device_t *dev, site_t *s)
@@ -497,8 +499,7 @@ void ebb_site_release(ebb_device_t *dev, site_t *s)
         s->buffer->held--;
         s->buffer->number = 0;
     }
-    if (s->host)
-        ebb_pinned_free(dev, s->host, s->host_bytes);
+    ebb_host_free(dev, s->host);
     free(s->overlapping);
 }
 

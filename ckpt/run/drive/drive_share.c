@@ -165,9 +165,9 @@ void ebb_share_take(ebb_device_t *dev, uint32_t place)
 {
     drive_t *drive = ebb_driven(dev);
     ebb_persistent_t *k = ebb_share_persistent(dev, place);
-    void *host = drive->site[place].host; /* the first plan that copies it out */
+    const ebb_host_t host = drive->site[place].host; /* the first plan that copies it out */
     move_site(&drive->site[place], &k->site);
-    if (host)
+    if (host.at)
         drive->site[place].host = host;
 }
 
@@ -492,7 +492,7 @@ size_t ebb_share_pinned_bytes(const ebb_buffer_t *b)
         return 0;
     const site_t *s = drive->active && b->number != EBB_INACTIVE ? &drive->site[b->number - 1]
                                                                  : &share->persistent[index].site;
-    return s->host ? s->host_bytes : 0;
+    return s->host.at ? s->host.bytes : 0;
 }
 
 /* ---- changes ---- */

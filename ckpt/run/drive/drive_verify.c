@@ -88,22 +88,21 @@ static ebb_stream_t *stream_of(drive_t *drive, const check_t *c)
 
 static void free_copy(drive_t *drive, check_t *c)
 {
-    if (c->copy)
-        ebb_pinned_free(drive->device, c->copy, bytes_of(drive, c));
-    c->copy = NULL;
+    ebb_host_free(drive->device, c->copy);
+    c->copy = (ebb_host_t){.at = NULL};
 }
 
 static void keep_copy(drive_t *drive, check_t *c)
 {
-    c->copy = ebb_pinned_alloc(drive->device, bytes_of(drive, c));
-    if (c->copy && ebb_copy_pieces(drive->device, EBB_OUT, address_of(drive, c), c->copy, bytes_of(drive, c),
-                                   stream_of(drive, c)))
+    c->copy = (ebb_host_t){ebb_pinned_alloc(drive->device, bytes_of(drive, c)), true, bytes_of(drive, c)};
+    if (c->copy.at && ebb_copy_pieces(drive->device, EBB_OUT, address_of(drive, c), c->copy.at,
+                                      bytes_of(drive, c), stream_of(drive, c)))
         free_copy(drive, c);
 }
 
 static bool restore(drive_t *drive, const check_t *c)
 {
-    return !ebb_copy_pieces(drive->device, EBB_IN, address_of(drive, c), c->copy, bytes_of(drive, c),
+    return !ebb_copy_pieces(drive->device, EBB_IN, address_of(drive, c), c->copy.at, bytes_of(drive, c),
                             stream_of(drive, c)) &&
            !ebb_await_stream(ebb_stream_handle(stream_of(drive, c)));
 }
@@ -112,21 +111,21 @@ static bool restore(drive_t *drive, const check_t *c)
 static void compare_now(ebb_device_t *dev, check_t *c)
 {
     drive_t *drive = ebb_driven(dev);
-    if (!c->copy)
+    if (!c->copy.at)
         ebb_verify_poll(dev, drive->learned, true);
     else if (!ebb_verify_agrees(dev, drive->learned, c->buffer) && !restore(drive, c))
         ebb_content_lost(dev, c->buffer, "its copy could not be brought back");
     free_copy(drive, c);
 }
 
-void *ebb_drive_verify_copy(ebb_device_t *dev, uint32_t buffer)
+ebb_host_t ebb_drive_verify_copy(ebb_device_t *dev, uint32_t buffer)
 {
     drive_t *drive = ebb_driven(dev);
-    void *copy = NULL;
-    for (uint32_t i = 0; i < drive->check_count && !copy; i++)
+    ebb_host_t copy = {.at = NULL};
+    for (uint32_t i = 0; i < drive->check_count && !copy.at; i++)
         if (drive->check[i].buffer == buffer) {
             copy = drive->check[i].copy;
-            drive->check[i].copy = NULL;
+            drive->check[i].copy = (ebb_host_t){.at = NULL};
         }
     return copy;
 }

@@ -37,10 +37,9 @@ void ebb_step_clock_stop(ebb_step_clock_t *clock);
 
 /* A place of the plan, in this process. */
 typedef struct site {
-    ebb_range_t *range;   /* under a large place; NULL: small, or without chunks */
-    ebb_buffer_t *buffer; /* the program's, while it is alive; held: the reactive half leaves it alone */
-    void *host;           /* its block of pinned memory; owned; NULL: the plan never copies it out */
-    size_t host_bytes;
+    ebb_range_t *range;    /* under a large place; NULL: small, or without chunks */
+    ebb_buffer_t *buffer;  /* the program's, while it is alive; held: the reactive half leaves it alone */
+    ebb_host_t host;       /* its block, pinned; owned; none: the plan never copies it out */
     uint32_t *overlapping; /* places that share a chunk with it [overlapping_count] */
     uint32_t overlapping_count;
     /* Where its content is, in the order of issue. */
@@ -62,7 +61,7 @@ typedef struct check {
     uint32_t users;             /* streams that use its place, */
     uint32_t streams;           /* or its memory (ebb_plan_place_streams) */
     uint32_t next;              /* the next check that the same replay completes; EBB_NONE: none */
-    void *copy;                 /* pinned, while there is one */
+    ebb_host_t copy;            /* pinned, while there is one */
 } check_t;
 
 /* drive_streams.c: the stream `to` waits before operation `waited` for what `from` is given before operation `recorded`. */
@@ -328,8 +327,8 @@ void ebb_unplanned_freed(ebb_device_t *dev, site_t *site);
 /* drive_verify.c: comparing what is recomputed with what was dropped. */
 ebb_status_t ebb_drive_verify_set_up(ebb_device_t *dev);
 void ebb_drive_verify_tear_down(ebb_device_t *dev); /* the device must be idle */
-/* The plan is being left: the copy of a content that is given up, which is the caller's; NULL: there is none. */
-void *ebb_drive_verify_copy(ebb_device_t *dev, uint32_t buffer);
+/* The plan is being left: the copy of a content that is given up, which is the caller's, where there is one. */
+ebb_host_t ebb_drive_verify_copy(ebb_device_t *dev, uint32_t buffer);
 /* Just before a discard, just after a replay. */
 void ebb_drive_verify_discard(ebb_device_t *dev, uint32_t action);
 void ebb_drive_verify_replay(ebb_device_t *dev, uint32_t action);

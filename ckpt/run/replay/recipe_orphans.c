@@ -128,11 +128,11 @@ void ebb_recipe_allocating(ebb_device_t *dev, size_t bytes)
 /* It cannot be made. */
 static void take_copy(ebb_buffer_t *b, ebb_given_up_t *g, const char *why)
 {
-    if (g->copy)
+    if (g->copy.at)
         ebb_residence_put(b, g->copy);
     else
         ebb_content_lost(b->range->device, g->id, why);
-    g->copy = NULL;
+    g->copy = (ebb_host_t){.at = NULL};
 }
 
 void ebb_recipe_abandon(ebb_orphans_t *left)
@@ -152,8 +152,8 @@ static void drop(ebb_device_t *dev, ebb_given_up_t *g, bool *marked, bool *own)
         return;
     }
     ebb_residence_put_dropped(b, g->copy);
-    l->copied = g->copy != NULL;
-    g->copy = NULL;
+    l->copied = g->copy.at != NULL;
+    g->copy = (ebb_host_t){.at = NULL};
     recipes->of[g->id].orphan = l;
     l->own_bytes = most_own_bytes(dev, g->id, own);
     recipes->orphan_count++;

@@ -132,8 +132,8 @@ bool ebb_recipe_agrees(ebb_buffer_t *buffer);
  * Checking: as for all that is dropped; a content that the plan has hashed is compared when it is made. */
 
 typedef struct ebb_given_up {
-    uint32_t id; /* its buffer; alive, not mapped */
-    void *copy;  /* a pinned block with the content; NULL: there is none */
+    uint32_t id;     /* its buffer; alive, not mapped */
+    ebb_host_t copy; /* with the content, pinned, where there is one */
 } ebb_given_up_t;
 
 /* A buffer that an operation has written which is not in the recording, before the operation `before` of it. */

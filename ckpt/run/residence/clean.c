@@ -119,7 +119,7 @@ void ebb_clean_forget(ebb_buffer_t *b)
     ebb_residence_t *r = b->residence;
     if (!r || !r->kept.at)
         return;
-    ebb_free_host_at(dev, r->kept, b->bytes, r->ready); /* it may be on its way in */
+    ebb_free_host_at(dev, r->kept, r->ready); /* it may be on its way in */
     r->kept = (ebb_host_t){0};
 }
 

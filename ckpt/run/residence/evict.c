@@ -17,7 +17,6 @@
 
 typedef struct deferred_free {
     ebb_host_t host;
-    size_t bytes;
     ebb_mark_t until;
     struct deferred_free *next;
 } deferred_free_t;
@@ -36,22 +35,21 @@ void ebb_collect_hosts(ebb_device_t *dev)
             continue;
         }
         *link = l->next;
-        ebb_host_free(dev, l->host, l->bytes);
+        ebb_host_free(dev, l->host);
         free(l);
     }
 }
 
-void ebb_free_host_at(ebb_device_t *dev, ebb_host_t host, size_t bytes, ebb_mark_t until)
+void ebb_free_host_at(ebb_device_t *dev, ebb_host_t host, ebb_mark_t until)
 {
     deferred_free_t *l = ebb_mark_reached(until) ? NULL : malloc(sizeof *l);
     if (!l) {
         if (ebb_mark_wait(until))
             return; /* better lost than reused too early */
-        ebb_host_free(dev, host, bytes);
+        ebb_host_free(dev, host);
         return;
     }
-    *l = (deferred_free_t){
-        .host = host, .bytes = bytes, .until = until, .next = dev->run->deferred_frees->first};
+    *l = (deferred_free_t){.host = host, .until = until, .next = dev->run->deferred_frees->first};
     dev->run->deferred_frees->first = l;
 }
 
@@ -150,7 +148,7 @@ static ebb_status_t copy_out(ebb_buffer_t *b, ebb_residence_t *r)
     if (!status)
         status = ebb_copy_out(b, host, &r->left);
     if (status) {
-        ebb_free_host_at(dev, host, b->bytes, out ? ebb_mark_here(out) : (ebb_mark_t){0});
+        ebb_free_host_at(dev, host, out ? ebb_mark_here(out) : (ebb_mark_t){0});
         return status;
     }
     r->host = host;
@@ -197,7 +195,7 @@ void ebb_stay(ebb_buffer_t *b)
     if (r->dropping)
         tell_dropped(b, false);
     if (r->host.at)
-        ebb_free_host_at(dev, r->host, b->bytes, r->left);
+        ebb_free_host_at(dev, r->host, r->left);
     r->host = (ebb_host_t){0};
     r->dropping = false;
     r->where = EBB_RESIDENT;

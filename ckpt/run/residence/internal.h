@@ -74,7 +74,7 @@ void ebb_stay(ebb_buffer_t *buffer);
 ebb_status_t ebb_fetch(ebb_buffer_t *buffer);
 
 /* Frees a host block when a mark is reached. */
-void ebb_free_host_at(ebb_device_t *dev, ebb_host_t host, size_t bytes, ebb_mark_t until);
+void ebb_free_host_at(ebb_device_t *dev, ebb_host_t host, ebb_mark_t until);
 /* Those whose marks are reached. */
 void ebb_collect_hosts(ebb_device_t *dev);
 

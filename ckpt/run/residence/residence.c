@@ -86,7 +86,7 @@ ebb_status_t ebb_fetch(ebb_buffer_t *b)
     if (r->hashed && r->host.pinned)
         r->kept = r->host;
     else
-        ebb_free_host_at(dev, r->host, b->bytes, r->host.pinned ? r->ready : (ebb_mark_t){0});
+        ebb_free_host_at(dev, r->host, r->host.pinned ? r->ready : (ebb_mark_t){0});
     r->host = (ebb_host_t){0};
     r->where = EBB_RESIDENT;
     ebb_traffic_counted(dev)->fetches++;
@@ -183,7 +183,7 @@ ebb_status_t ebb_residence_restore(ebb_buffer_t *b, ebb_stream_t *stream)
     if (!good)
         return bring_copy(b, r);
     if (r->host.at)
-        ebb_free_host_at(dev, r->host, b->bytes, r->left);
+        ebb_free_host_at(dev, r->host, r->left);
     r->host = (ebb_host_t){0};
     return 0;
 }
@@ -331,7 +331,7 @@ ebb_status_t ebb_residence_pin(ebb_buffer_t *b)
 {
     ebb_device_t *dev = b->range->device;
     ebb_residence_t *r = b->residence;
-    if (r && r->where == EBB_ON_HOST && !ebb_host_pin(dev, &r->host, b->bytes))
+    if (r && r->where == EBB_ON_HOST && !ebb_host_pin(dev, &r->host))
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory", b->bytes);
     return 0;
 }
@@ -341,21 +341,22 @@ size_t ebb_residence_pinned_bytes(const ebb_buffer_t *b)
     const ebb_residence_t *r = b->residence;
     if (!r)
         return 0;
-    return (r->host.at && r->host.pinned ? b->bytes : 0) + (r->kept.at && r->kept.pinned ? b->bytes : 0);
+    return (r->host.at && r->host.pinned ? r->host.bytes : 0) +
+           (r->kept.at && r->kept.pinned ? r->kept.bytes : 0);
 }
 
-bool ebb_residence_give(ebb_buffer_t *b, void **host)
+bool ebb_residence_give(ebb_buffer_t *b, ebb_host_t *host)
 {
     ebb_residence_t *r = b->residence;
     const bool resident = r->where == EBB_RESIDENT;
     EBB_DCHECK(resident || r->where == EBB_EMPTY || (r->where == EBB_ON_HOST && r->host.pinned));
-    *host = r->host.at;
+    *host = r->host;
     r->host = (ebb_host_t){0};
     r->where = EBB_RESIDENT; /* or the caller's affair */
     return resident;
 }
 
-static void put(ebb_buffer_t *b, ebb_whereabouts_t where, void *host)
+static void put(ebb_buffer_t *b, ebb_whereabouts_t where, ebb_host_t host)
 {
     ebb_device_t *dev = b->range->device;
     EBB_DCHECK(!b->range->mapped);
@@ -367,18 +368,18 @@ static void put(ebb_buffer_t *b, ebb_whereabouts_t where, void *host)
         ebb_fail_program(dev->ebb);
         return;
     }
-    r->host = (ebb_host_t){.at = host, .pinned = host != NULL};
+    r->host = host;
     r->where = where;
     r->ready = r->left = (ebb_mark_t){0};
     r->hashed = false;
 }
 
-void ebb_residence_put(ebb_buffer_t *b, void *host)
+void ebb_residence_put(ebb_buffer_t *b, ebb_host_t host)
 {
-    put(b, host ? EBB_ON_HOST : EBB_EMPTY, host);
+    put(b, host.at ? EBB_ON_HOST : EBB_EMPTY, host);
 }
 
-void ebb_residence_put_dropped(ebb_buffer_t *b, void *copy)
+void ebb_residence_put_dropped(ebb_buffer_t *b, ebb_host_t copy)
 {
     put(b, EBB_DROPPED, copy);
 }
@@ -393,7 +394,7 @@ void ebb_residence_forget(ebb_buffer_t *b, ebb_stream_t *stream)
     if (r->where == EBB_LEAVING)
         ebb_stay(b);
     if (r->host.at)
-        ebb_host_free(dev, r->host, b->bytes);
+        ebb_host_free(dev, r->host);
     else if ((!stream || ebb_mark_join(stream, r->ready)) && ebb_stall(dev, r->ready))
         ebb_log(EBB_WARN, "%s", ebb_last_failure());
     free(r);

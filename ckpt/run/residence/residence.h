@@ -18,6 +18,7 @@
 
 #include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
+#include "offload/ebb_offload.h"
 
 /* Makes all buffers of the operation resident and orders it behind their copies. They stay until
  * ebb_residence_release. CUDA_ERROR_OUT_OF_MEMORY: they do not fit into the budget together. */
@@ -38,11 +39,11 @@ ebb_status_t ebb_residence_send(ebb_buffer_t *buffer);
 ebb_status_t ebb_residence_bring(ebb_buffer_t *buffer);
 ebb_status_t ebb_residence_pin(ebb_buffer_t *buffer);
 /* Of a buffer that has been sent and pinned, or brought: true: the content is on the device; false: it is in `*host`, pinned, the
- * caller's from now on (NULL: there is none). */
-bool ebb_residence_give(ebb_buffer_t *buffer, void **host);
-/* And back, of an unmapped buffer, which cannot fail either: it lies in `host`, which is residence's from then on. NULL: its content is
+ * caller's from now on, where there is one. */
+bool ebb_residence_give(ebb_buffer_t *buffer, ebb_host_t *host);
+/* And back, of an unmapped buffer, which cannot fail either: it lies in `host`, pinned, which is residence's from then on. Nowhere: its content is
  * lost on purpose and will be written. Of so many buffers, for which `reserve` must have seen to the host memory. */
-void ebb_residence_put(ebb_buffer_t *buffer, void *host);
+void ebb_residence_put(ebb_buffer_t *buffer, ebb_host_t host);
 ebb_status_t ebb_residence_reserve(ebb_device_t *dev, uint32_t buffers);
 /* That residence has for the buffer. */
 size_t ebb_residence_pinned_bytes(const ebb_buffer_t *buffer);
@@ -77,8 +78,8 @@ void ebb_residence_want(const ebb_operation_t *operation, bool wanted);
 /* ebb has issued something on `stream`, up to `mark`, that touches the resident buffer. */
 ebb_status_t ebb_residence_used(ebb_buffer_t *buffer, ebb_mark_t mark);
 /* A content that a plan has given up: that of the unmapped buffer is nowhere, ebb_recipe_rebuild makes it (DROPPED). `copy`: a block
- * of pinned memory that has it too, residence's from then on; NULL: there is none. */
-void ebb_residence_put_dropped(ebb_buffer_t *buffer, void *copy);
+ * of pinned memory that has it too, residence's from then on, where there is one. */
+void ebb_residence_put_dropped(ebb_buffer_t *buffer, ebb_host_t copy);
 /* A DROPPED buffer is made now, in order on `stream`; one that is on its way there stays. */
 ebb_status_t ebb_residence_restore(ebb_buffer_t *buffer, ebb_stream_t *stream);
 bool ebb_residence_is_dropped(const ebb_buffer_t *buffer);
