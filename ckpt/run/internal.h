@@ -110,6 +110,8 @@ void ebb_job_end(ebb_t *ebb, ebb_plan_job_t *job);
 
 /* ---- how far the runner is (runner.c) ---- */
 
+enum { EBB_AHEAD = 2 };
+
 typedef struct ebb_steps {
     uint64_t operations;  /* of the program, so far */
     uint64_t completed;   /* steps that went as known */
@@ -125,6 +127,7 @@ typedef struct ebb_steps {
         predicted_peak_bytes; /* of all chunks: that plan's, those of plans that are installed with it, slabs, and what
                                       plans do not know */
     uint64_t variant_peak_bytes[EBB_STEP_VARIANTS]; /* the same of each variant's last plan */
+    size_t variant_ahead_bytes[EBB_STEP_VARIANTS][EBB_AHEAD];
 } ebb_steps_t;
 ebb_steps_t ebb_steps(ebb_device_t *dev);
 
@@ -165,6 +168,13 @@ typedef struct ebb_variant {
     unsigned rest,
         rested; /* REACTIVE because the program did not keep to the plan: for so many steps, and how many have passed; 0: not that */
     bool alone; /* none agrees with those of other variants */
+    /* Of steps of any size: the smallest budgets with a plan, for 1 and 2 times what varies, so many of them; 0: there is none. */
+    size_t ahead_bytes[EBB_AHEAD];
+    unsigned ahead_count;
+    ebb_plan_job_t *ahead; /* looking for the next one; owned; NULL: none */
+    unsigned seen;         /* its steps that were looked at, up to as many as there are bits: */
+    uint32_t short_of; /* whether more was alive in them than there is room for, the last one in the lowest */
+    bool spared;       /* and most had room: no plan is driven */
 } ebb_variant_t;
 
 struct ebb_runner {
@@ -175,6 +185,7 @@ struct ebb_runner {
     ebb_step_finder_t *finder;
     ebb_steps_t steps;
     size_t fewest_live;          /* bytes of the program's, since the last operation */
+    size_t most_live;            /* and in this step */
     uint64_t turns;              /* of NVTX ranges, at the last operation */
     bool boundary;               /* the step has ended, nothing has happened since */
     bool trailing;               /* the operation under way is behind the boundary, and the last step's */
@@ -208,8 +219,22 @@ bool ebb_run_is_worth_learning(ebb_device_t *dev);
 void ebb_variant_begin_pass(ebb_device_t *dev, ebb_variant_t *variant);
 void ebb_variant_learn(ebb_device_t *dev, ebb_variant_t *variant);
 
+/* ---- runner_sizes.c ---- */
+
+/* A step of it is over that was followed, and no pass: if it was larger than any before, its plan is none for the next such. */
+void ebb_variant_outgrown(ebb_device_t *dev, ebb_variant_t *variant);
+/* Its plan is driven, and a step is about to begin: whether there will be one for larger steps is looked into, and said. */
+void ebb_variant_look_ahead(ebb_device_t *dev, ebb_variant_t *variant);
+void ebb_variant_forget_ahead(ebb_device_t *dev, ebb_variant_t *variant);
+/* A step of it has ended, in which so much was alive at once: whether a plan is worth it. */
+void ebb_variant_note_need(ebb_device_t *dev, ebb_variant_t *variant, size_t most_live_bytes);
+
 /* ---- runner_plan.c ---- `present`: the buffers with which the step begins (ebb_tracker_present) ---- */
 
+/* The budget with so many bytes for plans of it, in whole MiB, rounded up; 0: none. */
+size_t ebb_variant_budget(ebb_device_t *dev, const ebb_variant_t *variant, size_t bytes);
+/* The most bytes that are alive at once in a step; in whole chunks, where buffers are. */
+uint64_t ebb_run_need(const ebb_trace_t *trace, bool in_chunks);
 /* What has come of its job is taken, at a boundary, if that is done. */
 void ebb_variant_hear(ebb_device_t *dev, ebb_variant_t *variant, ebb_buffer_t *const *present);
 /* Its plan was refused for want of memory, of which there is more now. */

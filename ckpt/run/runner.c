@@ -25,6 +25,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "alloc/base/driver.h"
 #include "alloc/base/status.h"
@@ -52,8 +53,11 @@ ebb_steps_t ebb_steps(ebb_device_t *dev)
         return runner->steps;
     runner->steps.period = ebb_step_period(runner->finder);
     runner->steps.streams = ebb_step_streams(runner->finder);
-    for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++)
+    for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++) {
         runner->steps.variant[i] = ebb_step_variant(runner->finder, i);
+        memcpy(runner->steps.variant_ahead_bytes[i], runner->variant[i].ahead_bytes,
+               sizeof runner->variant[i].ahead_bytes);
+    }
     return runner->steps;
 }
 
@@ -99,7 +103,7 @@ static void begin_step(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const 
     if (k->phase == EBB_PHASE_REACTIVE && k->learned && !runner->driving &&
         ((k->refused && ebb_variant_has_more_room(dev, k, present)) || ebb_variant_is_rested(k)))
         k->phase = EBB_PHASE_DRIVE;
-    if (k->phase == EBB_PHASE_DRIVE && !runner->driving) {
+    if (k->phase == EBB_PHASE_DRIVE && !runner->driving && !k->spared) {
         ebb_variant_drive(dev, k, present);
         if (runner->driving)
             ebb_run_install_others(dev);
@@ -170,8 +174,13 @@ static bool act_at_boundary(ebb_device_t *dev)
     }
     ebb_variant_t *ended = ebb_variant_of(dev, ebb_step_ended(runner->finder)),
                   *next = ebb_variant_of(dev, ebb_step_expected(runner->finder));
+    if (ended)
+        ebb_variant_note_need(dev, ended, runner->most_live);
+    runner->most_live = 0;
     if (ebb_learn_running(dev) && ended)
         ebb_variant_learn(dev, ended);
+    else if (ended)
+        ebb_variant_outgrown(dev, ended);
     if (runner->driving)
         ebb_drive_catch_up(dev);
     ebb_buffer_t **present = next && next->learned ? ebb_tracker_present(dev, next->learned) : NULL;
@@ -185,6 +194,8 @@ static bool act_at_boundary(ebb_device_t *dev)
         ebb_run_turn_to(dev, next);
     else if (runner->driving && ebb_chunks_created(dev) > ebb_chunks_limit(dev))
         ebb_run_leave(dev, "what is not ebb's has grown beyond its reserve");
+    else if (runner->driving && runner->driving->spared)
+        ebb_run_leave(dev, "most steps fit without it");
     else if (runner->driving)
         ebb_variant_revise_pace(dev, runner->driving);
     if (next && !ebb_pinned_is_wanted())
@@ -320,6 +331,9 @@ ebb_buffer_t *ebb_run_serve(ebb_device_t *dev, const ebb_request_t *request)
 void ebb_run_allocated(ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
     ebb_device_t *dev = buffer->range->device;
+    struct ebb_runner *runner = dev->run->runner;
+    const size_t live = ebb_program_bytes(dev);
+    runner->most_live = live > runner->most_live ? live : runner->most_live;
     ebb_shortage_over(dev);
     ebb_tracker_allocated(buffer);
     if (ebb_learn_running(dev))

@@ -49,11 +49,16 @@ static void report_plan(const ebb_plan_sum_t *s, const ebb_variant_t *k)
             s->kept_buffers, s->offloaded_buffers, s->dropped_buffers, s->replays);
 }
 
-/* In whole MiB, rounded up; 0: it is not known, or there is none. */
-static size_t whole_floor(ebb_device_t *dev, const ebb_variant_t *k)
+size_t ebb_variant_budget(ebb_device_t *dev, const ebb_variant_t *k, size_t bytes)
 {
     const size_t mib = (size_t)1 << 20, not_ebbs = dev->budget_bytes - ebb_usage(dev).budget_bytes;
-    return k->floor_bytes ? (k->floor_bytes + k->reserved_bytes + not_ebbs + mib - 1) / mib * mib : 0;
+    return bytes ? (bytes + k->reserved_bytes + not_ebbs + mib - 1) / mib * mib : 0;
+}
+
+/* 0: it is not known, or there is none. */
+static size_t whole_floor(ebb_device_t *dev, const ebb_variant_t *k)
+{
+    return ebb_variant_budget(dev, k, k->floor_bytes);
 }
 
 size_t ebb_run_floor(ebb_device_t *dev)
@@ -96,7 +101,7 @@ static void say_refused(ebb_device_t *dev, const ebb_variant_t *k, const char *w
 static void refuse(ebb_device_t *dev, ebb_variant_t *k, const char *why)
 {
     const size_t room = k->limits.device_bytes;
-    if (ebb_options.recompute && ebb_profile_ask_more(dev, k->profile)) {
+    if (ebb_options.recompute && ebb_profile_ask_more(dev, k->profile, true)) {
         ebb_log(EBB_INFO, "no plan fits into %zu MiB yet: ebb learns which more launches can be repeated",
                 room >> 20);
         k->learned = NULL;
@@ -372,6 +377,7 @@ void ebb_variant_revise_pace(ebb_device_t *dev, ebb_variant_t *k)
         ebb_variant_hear(dev, k, NULL);
         return;
     }
+    ebb_variant_look_ahead(dev, k);
     if (k->replans >= MOST_REPLANS || !pace.steps || pace.steps % PACE_STEPS)
         return;
     if (!ebb_planning_is_late(dev, k->learned->trace, k->plan, &pace, &k->rates))
@@ -491,14 +497,15 @@ void ebb_variant_drive(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const 
 
 /* ---- variants that alternate ---- */
 
-/* The most bytes that are alive at once. */
-static uint64_t need_of(const ebb_trace_t *t)
+uint64_t ebb_run_need(const ebb_trace_t *t, bool in_chunks)
 {
     uint64_t most = 0, *alive = calloc((size_t)t->operation_count + 2, sizeof *alive), now = 0;
     for (uint32_t i = 0; alive && i < t->buffer_count; i++) {
         const ebb_trace_buffer_t *b = &t->buffer[i];
-        alive[b->born == EBB_NONE ? 0 : b->born] += b->bytes;
-        alive[b->dies == EBB_NONE ? t->operation_count + 1 : b->dies] -= b->bytes;
+        const uint64_t chunks = in_chunks ? ebb_uses_chunks(b) : 0,
+                       bytes = chunks ? chunks * EBB_CHUNK_BYTES : b->bytes;
+        alive[b->born == EBB_NONE ? 0 : b->born] += bytes;
+        alive[b->dies == EBB_NONE ? t->operation_count + 1 : b->dies] -= bytes;
     }
     for (uint32_t i = 0; alive && i <= t->operation_count; i++) {
         now += alive[i];
@@ -512,9 +519,9 @@ static uint64_t need_of(const ebb_trace_t *t)
 static bool leads(ebb_device_t *dev, const ebb_variant_t *k)
 {
     struct ebb_runner *runner = dev->run->runner;
-    const uint64_t need = need_of(k->learned->trace);
+    const uint64_t need = ebb_run_need(k->learned->trace, false);
     for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++)
-        if (ebb_drive_installed(dev, i) && need_of(runner->variant[i].learned->trace) >= need)
+        if (ebb_drive_installed(dev, i) && ebb_run_need(runner->variant[i].learned->trace, false) >= need)
             return false;
     return true;
 }

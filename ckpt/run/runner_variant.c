@@ -24,6 +24,7 @@ void ebb_variant_forget(ebb_device_t *dev, ebb_variant_t *k)
         ebb_tracker_end(dev);
     ebb_job_end(dev->ebb, k->job);
     k->job = NULL;
+    ebb_variant_forget_ahead(dev, k);
     ebb_plan_delete(k->plan);
     ebb_profile_delete(dev, k->profile);
     k->plan = NULL;
@@ -37,6 +38,14 @@ void ebb_variant_forget(ebb_device_t *dev, ebb_variant_t *k)
     k->phase = EBB_PHASE_OBSERVE;
 }
 
+/* As the finder says; also of what has just been recorded. */
+static void mark_sizes(ebb_device_t *dev, const ebb_variant_t *k)
+{
+    if (k->profile)
+        ebb_profile_recording(k->profile)->any_size =
+            ebb_step_variant(dev->run->runner->finder, ebb_variant_number(dev, k)).any_size;
+}
+
 /* Numbers of variants that are forgotten are given again. */
 ebb_variant_t *ebb_variant_of(ebb_device_t *dev, int number)
 {
@@ -44,12 +53,17 @@ ebb_variant_t *ebb_variant_of(ebb_device_t *dev, int number)
     if (number < 0)
         return NULL;
     ebb_variant_t *k = &runner->variant[number];
-    const uint64_t serial = ebb_step_variant(runner->finder, (unsigned)number).serial;
-    if (k->serial != serial) {
+    const ebb_step_variant_t info = ebb_step_variant(runner->finder, (unsigned)number);
+    if (k->serial != info.serial) {
         ebb_files_forget(dev, (unsigned)number);
         ebb_variant_forget(dev, k);
-        *k = (ebb_variant_t){.serial = serial};
+        *k = (ebb_variant_t){.serial = info.serial};
     }
+    if (k->profile && info.any_size && k->learned && !k->learned->any_size) {
+        ebb_log(EBB_INFO, "steps are of ever other sizes: what is known of one of them is learned for all");
+        ebb_variant_forget(dev, k);
+    }
+    mark_sizes(dev, k);
     return k;
 }
 
@@ -144,6 +158,7 @@ void ebb_variant_learn(ebb_device_t *dev, ebb_variant_t *k)
     }
     k->phase = EBB_PHASE_LEARN;
     const ebb_learned_t learned = ebb_learn_end(dev);
+    mark_sizes(dev, k);
     if (learned == EBB_LEARNED) {
         k->learned = ebb_profile_recording(k->profile);
         forget_gone(dev);

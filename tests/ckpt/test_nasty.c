@@ -40,6 +40,7 @@ typedef struct program {
     bool roomy;    /* nothing may leave the device: ebb does not see what is reached */
     bool
         compared; /* all that is recomputed is once compared whole: what other streams do to its memory must wait for that */
+    bool any_size;  /* no two steps have the same sizes */
     bool unlearned; /* there is a step, but it would be waited for ever, or no size or operand recurs */
     bool
         rotates; /* a buffer outlives the step, the trace knows which one it is in the next, and the step is driven */
@@ -75,7 +76,12 @@ static const program_t programs[] = {
     {.name = "small", .group = "memory", .operation = {{"forward", "proven"}, {"accumulate", "proven"}, {"fill", "proven"}}},
     {.name = "ends", .group = "memory", .operation = {{"span", "proven"}}},
     {.name = "batches", .group = "memory", .operation = {{"forward", "proven"}}},
-    {.name = "lengths", .group = "memory", .unlearned = true}, /* no size comes often enough; the order is known */
+    {.name = "lengths", .group = "memory", .steps = 40, .any_size = true, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},
+    {.name = "documents", .group = "memory", .steps = 60, .any_size = true, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},
+    {.name = "sorted", .group = "memory", .steps = 80, .any_size = true, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},
+    {.name = "loader", .group = "memory", .steps = 60, .any_size = true, .rotates = true, .operation = {{"forward", "proven"}}},
+    {.name = "resized", .group = "memory", .steps = 70, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},
+    {.name = "padded", .group = "memory", .steps = 60, .any_size = true, .operation = {{"forward", "proven"}, {"fill", "proven"}}},
     {.name = "retry", .group = "memory", .operation = {{"forward", "proven"}}},
 
     {.name = "streams", .group = "order", .stepless = true, .operation = {{"sums", "proven"}}},
@@ -356,6 +362,7 @@ static void try_one(const program_t *p, const sizes_t *s, const program_run_t *w
                     {30, "SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=2"}};
     run_under_ebb(p, budget_of(s, ways[which].percent), ways[which].settings, without);
     assert_true(which || !p->rotates || statistic("steps_driven") > 6);
+    assert_true(!p->any_size || !statistic("mismatches"));
 }
 
 static void compare_all(const program_t *p, const sizes_t *s, const program_run_t *without)

@@ -570,6 +570,52 @@ static void least_used_kinds_are_forgotten(void **state)
     end(&t);
 }
 
+/* Up to EBB_STEP_SIZES sizes have a variant each; with the next one, one is left for all, and no step that follows is another. */
+static void sizes_that_never_come_again_are_one_variant(void **state)
+{
+    (void)state;
+    for (unsigned seed = 1; seed <= 40; seed++) {
+        trainer_t t = start(1 + seed % 16, 1);
+        t.seed = seed;
+        uint64_t serial = 0;
+        for (unsigned n = 0; n < 60; n++) {
+            t.size = 1 + n;
+            const int expected = ebb_step_expected(t.finder);
+            step(&t);
+            if (n < 12)
+                continue;
+            const ebb_step_variant_t variant = ebb_step_variant(t.finder, (unsigned)t.ended);
+            REQUIRE(&t, expected == t.ended && variant.any_size);
+            REQUIRE(&t, !serial || variant.serial == serial);
+            serial = variant.serial;
+            unsigned variants = 0;
+            for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++)
+                variants += ebb_step_variant(t.finder, i).serial != 0;
+            REQUIRE(&t, variants == 1);
+        }
+        REQUIRE(&t, t.count[EBB_STEP_BOUNDARY] >= 56);
+        end(&t);
+    }
+}
+
+static void few_sizes_have_a_variant_each(void **state)
+{
+    (void)state;
+    for (unsigned sizes = 2; sizes <= EBB_STEP_SIZES + 1; sizes++) {
+        trainer_t t = start(8, 1);
+        for (unsigned n = 0; n < 60; n++) {
+            t.size = 1 + n % sizes;
+            step(&t);
+        }
+        unsigned variants = 0;
+        for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++)
+            variants += ebb_step_variant(t.finder, i).serial != 0;
+        REQUIRE(&t, variants == (sizes > EBB_STEP_SIZES ? 1 : sizes));
+        REQUIRE(&t, ebb_step_variant(t.finder, (unsigned)t.ended).any_size == (sizes > EBB_STEP_SIZES));
+        end(&t);
+    }
+}
+
 /* ---- streams and threads ---- */
 
 /* Two streams whose operations interleave differently in every step, and a third one now and then. */
@@ -726,6 +772,8 @@ int main(void)
         cmocka_unit_test(kernels_chosen_by_size_still_make_a_step),
         cmocka_unit_test(batch_sizes_in_random_order_are_followed),
         cmocka_unit_test(least_used_kinds_are_forgotten),
+        cmocka_unit_test(sizes_that_never_come_again_are_one_variant),
+        cmocka_unit_test(few_sizes_have_a_variant_each),
         cmocka_unit_test(interleaving_of_streams_does_not_matter),
         cmocka_unit_test(interleaving_of_threads_does_not_matter),
         cmocka_unit_test(random_sequence_has_no_step),

@@ -181,11 +181,20 @@ static int tear_down(void **state)
     return 0;
 }
 
+static ebb_status_t drop_of(uint32_t id, uint32_t operation, size_t bytes, bool trial)
+{
+    const ebb_dropping_t d = {.id = id,
+                              .operation = operation,
+                              .address = id,
+                              .bytes = BYTES,
+                              .operand_bytes = bytes,
+                              .trial = trial};
+    return ebb_verify_dropping(dev, &learned, &d, stream);
+}
+
 static ebb_status_t drop(uint32_t id, uint32_t operation, bool trial)
 {
-    const ebb_dropping_t d = {
-        .id = id, .operation = operation, .address = id, .bytes = BYTES, .trial = trial};
-    return ebb_verify_dropping(dev, &learned, &d, stream);
+    return drop_of(id, operation, BYTES, trial);
 }
 
 static void make(uint32_t id, uint64_t bits)
@@ -205,17 +214,37 @@ static void same_bits_pass(void **state)
 {
     (void)state;
     for (int i = 0; i < 2; i++) {
-        assert_true(ebb_verify_is_trial(&learned, MAKES_X));
+        assert_true(ebb_verify_is_trial(&learned, MAKES_X, BYTES));
         assert_int_equal(drop(X, MAKES_X, true), 0);
         assert_true(ebb_verify_is_hashed(&learned, X));
         make(X, 100);
         assert_true(ebb_verify_agrees(dev, &learned, X));
     }
-    assert_false(ebb_verify_is_trial(&learned, MAKES_X));
+    assert_false(ebb_verify_is_trial(&learned, MAKES_X, BYTES));
     assert_false(ebb_verify_agrees(dev, &learned, X)); /* nothing is compared any more */
     assert_int_equal(dev->run->recipes->counts.verified, 2);
     assert_true(!lost && !learned.refuted);
     assert_true(drop(SMALL, MAKES_X, true) != 0);
+}
+
+/* Four sizes are tried, and then what is smaller or larger than all that were. */
+static void other_sizes_are_tried(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t bytes;
+        bool trial;
+    } contents[] = {{4 * BYTES, true},  {4 * BYTES, true},    {2 * BYTES, true},  {3 * BYTES, true},
+                    {4 * BYTES, false}, {5 * BYTES, true},    {BYTES, true},      {BYTES + 1, false},
+                    {7 * BYTES, true},  {6 * BYTES, false},   {2 * BYTES, false}, {BYTES / 2, true},
+                    {BYTES - 1, false}, {7 * BYTES + 1, true}};
+    learned.any_size = true;
+    for (unsigned i = 0; i < sizeof contents / sizeof *contents; i++) {
+        assert_int_equal(ebb_verify_is_trial(&learned, MAKES_X, contents[i].bytes), contents[i].trial);
+        assert_int_equal(drop_of(X, MAKES_X, contents[i].bytes, true), 0);
+        make(X, 100);
+        assert_true(ebb_verify_agrees(dev, &learned, X));
+    }
 }
 
 /* The launches that make the buffer's contents are refuted, those that read it are not. */
@@ -304,6 +333,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(same_bits_pass),
+        TEST(other_sizes_are_tried),
         TEST(other_bits_refute_what_makes_them),
         TEST(other_bits_without_a_copy_are_told),
         TEST(verdicts_are_about_their_content),

@@ -12,7 +12,9 @@ import ctypes
 import functools
 import hashlib
 import json
+import math
 import os
+import random
 import statistics
 import time
 
@@ -51,7 +53,8 @@ class Attention(nn.Module):
 
     def turn(self, x):
         a, b = x.chunk(2, -1)
-        return x * self.cos.to(x.dtype) + torch.cat((-b, a), -1) * self.sin.to(x.dtype)
+        cos, sin = (y[: x.shape[-2]].to(x.dtype) for y in (self.cos, self.sin))
+        return x * cos + torch.cat((-b, a), -1) * sin
 
     def forward(self, x):
         B, T, C = x.shape
@@ -169,6 +172,8 @@ def parse_arguments():
     parser.add_argument("--optimizer", choices=["fused", "foreach"], default="fused", help="how AdamW is computed")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--accumulate", type=int, default=1, help="batches of a step")
+    parser.add_argument("--lengths", choices=["equal", "shuffled", "sorted", "bucketed"], default="equal", help="of batches: log-normal, cut at "
+                        "the context, as those of documents are; bucketed: rounded up to eighths of it")
     parser.add_argument("--fast", action="store_true", help="whatever order of sums is fastest")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--parallel", choices=["ddp", "fsdp"], help="under torchrun, on one GPU for each process")
@@ -211,6 +216,18 @@ def without_sync(o, model, k):
     if o.parallel == "fsdp":
         model.set_requires_gradient_sync(last)
     return model.no_sync() if o.parallel == "ddp" and not last else contextlib.nullcontext()
+
+
+def make_data(o):
+    """Batches, one after another, again and again."""
+    if o.lengths == "equal":
+        return list(torch.randint(o.vocab, (8, o.batch, o.context + 1)))
+    longest = [min(o.context, max(2, round(o.context * math.exp(random.gauss(-0.8, 0.5))))) for _ in range(o.steps * o.accumulate)]
+    if o.lengths == "sorted":
+        longest.sort()
+    if o.lengths == "bucketed":
+        longest = [-(-8 * n // o.context) * o.context // 8 for n in longest]
+    return [torch.randint(o.vocab, (o.batch, n + 1)) for n in longest]
 
 
 def train(o, model, optimizer, data):
@@ -268,9 +285,10 @@ def main():
         torch.utils.deterministic.fill_uninitialized_memory = False
     torch.set_float32_matmul_precision("high")
     torch.manual_seed(o.seed)
+    random.seed(o.seed)
     rank, ranks = join(o)
     model = spread(o, (HuggingFace if o.model.startswith("hf-") else Model)(o).to(o.device))
-    data = [batch[rank::ranks] for batch in torch.randint(o.vocab, (8, o.batch, o.context + 1))]  # each step copies its batch, as a loader's are
+    data = [batch[rank::ranks] for batch in make_data(o)]  # each step copies its batch, as a loader's are
     if o.device == "cuda":
         data = [batch.pin_memory() for batch in data]
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1, **{o.optimizer: True} if o.device == "cuda" else {})

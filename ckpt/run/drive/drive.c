@@ -67,7 +67,7 @@ static void site_written(ebb_device_t *dev, uint32_t place)
 
 static ebb_status_t wait_for(drive_t *drive, CUstream stream, uint32_t action)
 {
-    if (drive->recorded[action])
+    if (drive->copied[action])
         EBB_DRIVER(cuStreamWaitEvent, 0, (stream, drive->done[action], 0));
     return 0;
 }
@@ -77,12 +77,11 @@ static void time_copy(ebb_device_t *dev, uint32_t index, ebb_direction_t directi
 {
     drive_t *drive = ebb_driven(dev);
     float ms = 0;
-    if (!drive->recorded[index] || ebb_driver.cuEventQuery(drive->done[index]) ||
+    if (!drive->copied[index] || ebb_driver.cuEventQuery(drive->done[index]) ||
         ebb_driver.cuEventElapsedTime(&ms, drive->begun[index], drive->done[index]) || !(ms > 0))
         return;
     drive->pace.copied_ns[direction] += (double)ms * 1e6;
-    drive->pace.copied_bytes[direction] +=
-        (double)ebb_site_of(dev, drive->plan->action[index].place)->host.bytes;
+    drive->pace.copied_bytes[direction] += (double)drive->copied[index];
 }
 
 /* An evict or a fetch: its stream waits for compute as it is now, on the streams that the plan names, and for its list. */
@@ -91,6 +90,7 @@ static ebb_status_t issue_copy(ebb_device_t *dev, uint32_t index)
     drive_t *drive = ebb_driven(dev);
     const ebb_action_t *a = &drive->plan->action[index];
     const uint32_t place = ebb_place_now(dev, a->place);
+    const size_t bytes = ebb_content_bytes(dev, place);
     site_t *s = &drive->site[place];
     ebb_direction_t direction = a->kind == EBB_EVICT ? EBB_OUT : EBB_IN;
     ebb_stream_t *copies = ebb_copy_stream(drive->device, direction);
@@ -105,12 +105,12 @@ static ebb_status_t issue_copy(ebb_device_t *dev, uint32_t index)
     EBB_DRIVER(cuEventRecord, 0, (drive->begun[index], stream));
     if (a->kind == EBB_FETCH)
         clear_site(drive, s); /* a part of the copy may be under way when the driver refuses another */
-    EBB_TRY(ebb_copy_issue(drive->device, direction, s->range->base, s->host.at, s->host.bytes));
+    EBB_TRY(ebb_copy_issue(drive->device, direction, s->range->base, s->host.at, bytes));
     if (a->kind == EBB_FETCH)
         ebb_site_take(dev, place);
     s->on_host = true;
     EBB_DRIVER(cuEventRecord, 0, (drive->done[index], stream));
-    drive->recorded[index] = true;
+    drive->copied[index] = bytes;
     return 0;
 }
 
@@ -150,9 +150,25 @@ static ebb_status_t relaunch(ebb_device_t *dev, const ebb_action_t *a)
 static ebb_status_t zero(ebb_device_t *dev, uint32_t place, uint32_t stream)
 {
     drive_t *drive = ebb_driven(dev);
-    EBB_DRIVER(cuMemsetD8Async, drive->plan->place[place].bytes,
-               (drive->site[place].range->base, 0, drive->plan->place[place].bytes,
-                ebb_stream_handle(ebb_drive_stream(dev, stream))));
+    const size_t bytes = ebb_content_bytes(dev, place);
+    EBB_DRIVER(cuMemsetD8Async, bytes,
+               (drive->site[place].range->base, 0, bytes, ebb_stream_handle(ebb_drive_stream(dev, stream))));
+    return 0;
+}
+
+/* Where steps are of any size, what the first launch leaves as it was of a buffer must be the same when that is launched again. */
+static ebb_status_t zero_fresh(ebb_device_t *dev, uint32_t operation)
+{
+    drive_t *drive = ebb_driven(dev);
+    const ebb_trace_operation_t *o = &drive->trace->operation[operation];
+    for (uint32_t i = o->first_access; drive->learned->any_size && i < o->first_access + o->access_count;
+         i++) {
+        const ebb_trace_access_t *a = &drive->trace->access[i];
+        if (a->mode == EBB_REPLACES && drive->first_touch[a->buffer] == operation &&
+            drive->source[a->buffer] && ebb_site_of(dev, a->buffer)->range &&
+            ebb_trace_is_first(drive->trace, operation, i))
+            EBB_TRY(zero(dev, drive->at[a->buffer], o->stream));
+    }
     return 0;
 }
 
@@ -169,7 +185,8 @@ static ebb_status_t issue_replay(ebb_device_t *dev, const ebb_action_t *a)
             !ebb_trace_is_first(drive->trace, a->operation, i))
             continue;
         site_written(dev, place);
-        if (access->mode == EBB_REPLACES && drive->first_touch[access->buffer] != a->operation)
+        if (access->mode == EBB_REPLACES &&
+            (drive->first_touch[access->buffer] != a->operation || drive->learned->any_size))
             EBB_TRY(zero(dev, place, a->stream));
     }
     EBB_TRY(relaunch(dev, a));
@@ -378,6 +395,7 @@ bool ebb_drive_begin_step(ebb_device_t *dev)
     ebb_unplanned_begin_step(dev);
     ebb_streams_begin_step(dev);
     ebb_driven(dev)->cursor = ebb_driven(dev)->next_action = 0;
+    ebb_driven(dev)->resized = false;
     ebb_driven(dev)->next_birth = ebb_first_birth(dev, 0);
     return true;
 }
@@ -398,6 +416,7 @@ static ebb_buffer_t *place(ebb_device_t *dev, uint32_t id, const ebb_request_t *
     s->buffer = b;
     s->written = s->device = s->on_host = s->given_up = false;
     drive->living++;
+    drive->resized |= q->bytes != drive->trace->buffer[id].bytes && ebb_is_large(&drive->trace->buffer[id]);
     while (drive->next_birth < drive->trace->buffer_count &&
            drive->trace->buffer[drive->next_birth].born == drive->cursor &&
            ebb_site_of(dev, drive->next_birth)->buffer && !ebb_site_of(dev, drive->next_birth)->late)
@@ -411,12 +430,22 @@ static ebb_buffer_t *serve_birth(ebb_device_t *dev, const ebb_request_t *q)
     drive_t *drive = ebb_driven(dev);
     ebb_buffer_t *b = NULL;
     for (uint32_t id = drive->next_birth;
-         !b && id < drive->trace->buffer_count && drive->trace->buffer[id].born == drive->cursor;
+         !b && id < drive->trace->buffer_count && drive->trace->buffer[id].born == drive->cursor &&
+         (id == drive->next_birth || !drive->learned->any_size); /* then only their order tells them apart */
          id = ebb_first_birth(dev, id + 1))
-        if (!ebb_site_of(dev, id)->buffer && ebb_place_has_room(&drive->trace->buffer[id], q->bytes) &&
+        if (!ebb_site_of(dev, id)->buffer && ebb_birth_has_room(drive->learned, id, q->bytes) &&
             (!q->stream || ebb_drive_stream_number(dev, q->stream) < drive->streams))
             b = place(dev, id, q);
     return b;
+}
+
+/* Where steps are of any size: one is due, and there is no other request that this could be. Its size is seen where no plan is driven. */
+static bool outgrows(ebb_device_t *dev, const ebb_request_t *q)
+{
+    const drive_t *drive = ebb_driven(dev);
+    const uint32_t next = drive->next_birth;
+    return drive->learned->any_size && next < drive->trace->buffer_count &&
+           drive->trace->buffer[next].born == drive->cursor && q->bytes > drive->trace->buffer[next].bytes;
 }
 
 ebb_buffer_t *ebb_drive_serve(ebb_device_t *dev, const ebb_request_t *q)
@@ -430,7 +459,9 @@ ebb_buffer_t *ebb_drive_serve(ebb_device_t *dev, const ebb_request_t *q)
         b = serve_birth(dev, q);
     if (b || !ebb_driven(dev)->active)
         return b;
-    if (ebb_unplanned_allocation(dev, q))
+    if (outgrows(dev, q))
+        ebb_drive_leave(dev, "a buffer that is larger than any before");
+    else if (ebb_unplanned_allocation(dev, q))
         ebb_driven(dev)->counts.unplanned++;
     else
         ebb_drive_leave(dev, "an allocation that was not planned");
@@ -517,7 +548,7 @@ const char *ebb_drive_arrange(ebb_device_t *dev, const ebb_operation_t *op)
     if (!drive->cursor && begin_on_device(dev))
         return "the driver refused to let streams wait for each other";
     if (!issue_actions(dev, drive->cursor) && !join(dev, drive->cursor) &&
-        !ebb_guard_open_operation(dev, NULL, drive->cursor))
+        !ebb_guard_open_operation(dev, NULL, drive->cursor) && !(op && zero_fresh(dev, drive->cursor)))
         return NULL;
     ebb_log(EBB_WARN, "%s", ebb_last_failure());
     return "the driver refused an action";
@@ -531,7 +562,7 @@ void ebb_drive_end_step(ebb_device_t *dev)
         ebb_drive_leave(dev, "the driver refused an action");
         return;
     }
-    if (!ebb_is_first_step(ebb_driven(dev)))
+    if (!ebb_is_first_step(ebb_driven(dev)) && !ebb_driven(dev)->resized)
         ebb_step_clock_end(&ebb_driven(dev)->clock, ebb_driven(dev)->step,
                            ebb_stream_handle(ebb_driven(dev)->stream));
     ebb_verify_poll(dev, ebb_driven(dev)->learned, false);

@@ -57,7 +57,7 @@ static bool could_go_on(ebb_device_t *dev, const drive_t *d, const ebb_request_t
     for (uint32_t i = 0; i < t->buffer_count; i++) {
         if (t->buffer[i].born < at || (op && t->buffer[i].born == at))
             return false;
-        suits |= q && t->buffer[i].born == at && ebb_place_has_room(&t->buffer[i], q->bytes);
+        suits |= q && t->buffer[i].born == at && ebb_birth_has_room(d->learned, i, q->bytes);
     }
     for (uint32_t i = 0; i < at; i++)
         if (!is_same(ebb_driven(dev), d, i))
@@ -145,7 +145,7 @@ bool ebb_drive_skip(ebb_device_t *dev, const ebb_request_t *q, const ebb_operati
          q && i < ebb_driven(dev)->trace->buffer_count && ebb_driven(dev)->trace->buffer[i].born <= at;
          i = ebb_first_birth(dev, i + 1))
         if (ebb_driven(dev)->trace->buffer[i].born > ebb_driven(dev)->cursor &&
-            ebb_place_has_room(&ebb_driven(dev)->trace->buffer[i], q->bytes))
+            ebb_birth_has_room(ebb_driven(dev)->learned, i, q->bytes))
             return leave_out(dev, ebb_driven(dev)->trace->buffer[i].born);
     return q || ebb_record_difference(ebb_driven(dev)->learned, at, op) ? true : leave_out(dev, at);
 }

@@ -358,7 +358,7 @@ static bool allocate(drive_t *drive)
     drive->before = calloc(actions + 1, sizeof(CUevent));
     drive->begun = calloc(actions + 1, sizeof(CUevent));
     drive->done = calloc(actions + 1, sizeof(CUevent));
-    drive->recorded = calloc(actions + 1, sizeof *drive->recorded);
+    drive->copied = calloc(actions + 1, sizeof *drive->copied);
     drive->join_first = calloc(n + 2, sizeof *drive->join_first);
     drive->join_action = calloc(actions + 1, sizeof *drive->join_action);
     drive->death_first = calloc(n + 3, sizeof *drive->death_first);
@@ -368,7 +368,7 @@ static bool allocate(drive_t *drive)
     drive->orphans.given_up = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->orphans.given_up);
     drive->first_touch = ebb_trace_first_touches(drive->trace);
     return drive->chunk && drive->pool && drive->persistent && drive->site && drive->at && drive->issued &&
-           drive->before && drive->begun && drive->done && drive->recorded && drive->join_first &&
+           drive->before && drive->begun && drive->done && drive->copied && drive->join_first &&
            drive->join_action && drive->death_first && drive->death && drive->stall &&
            drive->orphans.buffer && drive->orphans.given_up && drive->first_touch;
 }
@@ -534,7 +534,7 @@ void ebb_drive_take_apart(ebb_device_t *dev)
     free(drive->before);
     free(drive->begun);
     free(drive->done);
-    free(drive->recorded);
+    free(drive->copied);
     free(drive->join_first);
     free(drive->join_action);
     free(drive->death_first);
@@ -549,7 +549,7 @@ void ebb_drive_take_apart(ebb_device_t *dev)
     drive->site = NULL;
     drive->at = NULL;
     drive->before = drive->begun = drive->done = drive->stall = NULL;
-    drive->recorded = NULL;
+    drive->copied = NULL;
     drive->join_first = drive->join_action = drive->death_first = drive->death = drive->first_touch = NULL;
     drive->small_slab = NULL;
     drive->active = drive->installed = false;

@@ -1,6 +1,6 @@
 /* drive_verify.c: what a plan discards is compared with what its replays make (replay.h).
  *
- * In the first steps of a drive the host looks at once, and keeps a copy as far as there is memory for it: the copy is put back, and nothing
+ * In the first steps of a drive, and in the first that are of some other size, the host looks at once, and keeps a copy as far as there is memory for it: the copy is put back, and nothing
  * is lost. Later the device compares, and the program is told (EBB_ON_MISMATCH) by the call with which it waits for what came behind.
  *
  * With EBB_VERIFY=N another Nth of each content is compared in every step, in pieces (profile.h): all steps cost the same, and a launch
@@ -69,11 +69,6 @@ ebb_status_t ebb_drive_verify_set_up(ebb_device_t *dev)
     return good ? 0 : ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
 }
 
-static size_t bytes_of(drive_t *drive, const check_t *c)
-{
-    return drive->plan->place[c->buffer].bytes;
-}
-
 static CUdeviceptr address_of(drive_t *drive, const check_t *c)
 {
     return ebb_site_of(drive->device, c->buffer)->range->base;
@@ -94,15 +89,15 @@ static void free_copy(drive_t *drive, check_t *c)
 
 static void keep_copy(drive_t *drive, check_t *c)
 {
-    c->copy = (ebb_host_t){ebb_pinned_alloc(drive->device, bytes_of(drive, c)), true, bytes_of(drive, c)};
-    if (c->copy.at && ebb_copy_pieces(drive->device, EBB_OUT, address_of(drive, c), c->copy.at,
-                                      bytes_of(drive, c), stream_of(drive, c)))
+    c->copy = (ebb_host_t){ebb_pinned_alloc(drive->device, c->bytes), true, c->bytes};
+    if (c->copy.at && ebb_copy_pieces(drive->device, EBB_OUT, address_of(drive, c), c->copy.at, c->bytes,
+                                      stream_of(drive, c)))
         free_copy(drive, c);
 }
 
 static bool restore(drive_t *drive, const check_t *c)
 {
-    return !ebb_copy_pieces(drive->device, EBB_IN, address_of(drive, c), c->copy.at, bytes_of(drive, c),
+    return !ebb_copy_pieces(drive->device, EBB_IN, address_of(drive, c), c->copy.at, c->bytes,
                             stream_of(drive, c)) &&
            !ebb_await_stream(ebb_stream_handle(stream_of(drive, c)));
 }
@@ -159,12 +154,17 @@ void ebb_drive_verify_discard(ebb_device_t *dev, uint32_t action)
     if (index == EBB_NONE)
         return;
     check_t *c = &drive->check[index];
+    const size_t operand_bytes = drive->issued[c->operation].operand_bytes;
+    c->bytes = ebb_content_bytes(dev, ebb_place_now(dev, c->buffer));
+    c->trial = ebb_is_first_step(drive) ||
+               (drive->learned->any_size && ebb_verify_is_trial(drive->learned, c->operation, operand_bytes));
     const ebb_dropping_t d = {.id = c->buffer,
                               .operation = c->operation,
                               .address = address_of(drive, c),
-                              .bytes = bytes_of(drive, c),
+                              .bytes = c->bytes,
+                              .operand_bytes = operand_bytes,
                               .step = drive->step,
-                              .trial = ebb_is_first_step(drive)};
+                              .trial = c->trial};
     if ((!d.trial && !ebb_options.verify) || ebb_guard_open(dev, ebb_place_now(dev, c->buffer)))
         return;
     if (!ebb_streams_gather(dev, c->stream, c->users) &&
@@ -182,9 +182,9 @@ void ebb_drive_verify_replay(ebb_device_t *dev, uint32_t action)
         if (!ebb_verify_is_hashed(drive->learned, c->buffer) ||
             ebb_streams_gather(dev, c->stream, c->users) ||
             ebb_verify_made(dev, drive->learned, c->buffer, stream_of(drive, c), address_of(drive, c),
-                            bytes_of(drive, c)))
+                            c->bytes))
             continue;
-        if (ebb_is_first_step(drive))
+        if (c->trial)
             compare_now(dev, c);
         if (ebb_streams_scatter(dev, c->stream, c->streams))
             ebb_wait_for_device(dev->ebb);

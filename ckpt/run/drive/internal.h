@@ -60,6 +60,8 @@ typedef struct check {
     uint32_t stream;            /* of that replay */
     uint32_t users;             /* streams that use its place, */
     uint32_t streams;           /* or its memory (ebb_plan_place_streams) */
+    size_t bytes;               /* of the content, since it was discarded */
+    bool trial;                 /* compared at once */
     uint32_t next;              /* the next check that the same replay completes; EBB_NONE: none */
     ebb_host_t copy;            /* pinned, while there is one */
 } check_t;
@@ -113,8 +115,8 @@ typedef struct drive {
     ebb_slab_t *small_slab; /* plans that are installed together may have one */
     ebb_issued_t *issued;   /* [operations] of this step; behind the cursor, of the one before */
     CUevent *before, *begun, *done; /* [actions]: compute at the action's point; its copy begins, and ends */
-    bool *recorded;                 /* [actions]: `done` has been recorded at least once */
-    uint32_t *join_first;           /* [operations + 1]: into join_action, sorted by operation */
+    size_t *copied;       /* [actions]: bytes of the last copy, behind which `done` is; 0: none yet */
+    uint32_t *join_first; /* [operations + 1]: into join_action, sorted by operation */
     uint32_t *join_action;
     uint32_t *death_first; /* [operations + 2]: into death, by the operation before which a buffer dies */
     uint32_t *death;       /* [buffers] born in the step */
@@ -137,6 +139,7 @@ typedef struct drive {
     uint32_t stray_count, strays; /* the latter: operations since the last planned one */
     uint32_t late;                /* buffers that should have been freed */
     bool unplanned;               /* the operation under way is none of the plan's */
+    bool resized;                 /* buffers of this step are smaller than planned */
 
     check_t *check;
     uint32_t *check_at; /* [actions]: the check that begins or ends there; EBB_NONE: none */
@@ -262,10 +265,26 @@ static inline bool ebb_is_between_steps(ebb_device_t *dev)
     return drive->cursor == drive->trace->operation_count;
 }
 
-/* A small buffer's place has room for the largest that the tracker has seen (ebb_match_note_next), and so for all smaller ones. */
+/* A small buffer's place has room for the largest that the tracker has seen (ebb_profile_grow), and so for all smaller ones. */
 static inline bool ebb_place_has_room(const ebb_trace_buffer_t *t, size_t bytes)
 {
     return ebb_is_large(t) ? bytes == t->bytes : bytes <= t->bytes;
+}
+
+/* For a buffer that is born in the step. */
+static inline bool ebb_birth_has_room(const ebb_recording_t *learned, uint32_t id, size_t bytes)
+{
+    const ebb_trace_buffer_t *t = &learned->trace->buffer[id];
+    return learned->any_size ? bytes <= t->bytes : ebb_place_has_room(t, bytes);
+}
+
+/* What a place has of content: all of it is copied, compared, replaced. */
+static inline size_t ebb_content_bytes(ebb_device_t *dev, uint32_t place)
+{
+    const drive_t *drive = ebb_driven(dev);
+    const ebb_buffer_t *b = drive->site[place].buffer;
+    const size_t planned = drive->plan->place[place].bytes;
+    return b && b->bytes < planned ? b->bytes : planned;
 }
 
 /* drive_divergence.c. What comes now (an allocation or an operation) is not planned. */

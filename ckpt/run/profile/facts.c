@@ -181,6 +181,17 @@ static unsigned count_written(ebb_device_t *dev, const ebb_profile_t *l, uint32_
     return written;
 }
 
+/* Whether what came out the same from zeros is so in every step. Where these are of any size, an operation may leave a part of a buffer
+ * as it was that it filled when it was tried: rows behind the last one. Only a content that the step has not touched yet is none that
+ * anything could need, where the buffer is born in it. */
+static bool may_replace(const ebb_profile_t *l, uint32_t i, uint32_t access)
+{
+    const uint32_t buffer = l->recorded.trace->access[access].buffer;
+    return !l->recorded.any_size ||
+           (l->buffer[buffer].first_use >= l->recorded.trace->operation[i].first_access &&
+            l->recorded.trace->buffer[buffer].born != EBB_NONE);
+}
+
 /* The trace says what is known by now. */
 void ebb_facts_conclude(ebb_device_t *dev, ebb_profile_t *l)
 {
@@ -206,9 +217,10 @@ void ebb_facts_conclude(ebb_device_t *dev, ebb_profile_t *l)
             if (!ebb_trace_is_first(t, i, k))
                 continue;
             const bool writes = ebb_profile_writes(dev, l, i, t->access[k].buffer);
-            ebb_mode_t mode = !writes                                              ? EBB_READS
-                              : proven && written < 64 && f->zeroed >> written & 1 ? EBB_REPLACES
-                                                                                   : EBB_UPDATES;
+            ebb_mode_t mode = !writes ? EBB_READS
+                              : proven && written < 64 && f->zeroed >> written & 1 && may_replace(l, i, k)
+                                  ? EBB_REPLACES
+                                  : EBB_UPDATES;
             written += writes;
             for (uint32_t m = k; m < o->first_access + o->access_count; m++)
                 if (t->access[m].buffer == t->access[k].buffer) {

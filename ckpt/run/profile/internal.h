@@ -42,6 +42,7 @@ struct ebb_pass {
     /* learn.c */
     bool timed;      /* its beginning was marked */
     bool spoiled;    /* it teaches nothing */
+    bool outgrown;   /* but that a buffer is larger than was known */
     bool strays;     /* the operation between before and after is a stray */
     uint64_t step;   /* of those that the tracker follows */
     CUevent mark[2]; /* begin and end; made once, they stay from pass to pass */
@@ -80,17 +81,27 @@ struct ebb_profile {
     ebb_recording_t recorded; /* of no trace: there is none yet */
     unsigned kind, turn;      /* of the next pass: its row, and how often that was given */
     bool all;                 /* what is hardly worth it is proven as well */
+    bool grew;                /* in the last step that was followed (sizes.c) */
+    double watched_bytes;     /* of all buffers, when all launches were watched last */
     unsigned given, lost_in_a_row;
-    unsigned earlier;               /* given before what is recorded now */
-    unsigned again;                 /* times that a recording was given up because it had something extra */
-    uint64_t unloaded;              /* modules, when it was recorded: the functions of others are no more */
-    ebb_fact_t *fact;               /* [operations] */
-    ebb_reach_t *reach;             /* [accesses] */
-    ebb_shape_t *buffer;            /* [buffers] */
-    double step_ns;                 /* of the step as it is: when it was recorded */
+    unsigned earlier;    /* given before what is recorded now */
+    unsigned again;      /* times that a recording was given up because it had something extra */
+    uint64_t unloaded;   /* modules, when it was recorded: the functions of others are no more */
+    ebb_fact_t *fact;    /* [operations] */
+    ebb_reach_t *reach;  /* [accesses] */
+    ebb_shape_t *buffer; /* [buffers] */
+    size_t *least;       /* [buffers] bytes, in any step that was followed; 0: in none. NULL: of none */
+    double step_ns;      /* of the step as it is: when it was recorded */
     double cost_ns, cost_before_ns; /* that all passes have cost beside it; those of earlier kinds */
     double proofs_guessed_ns;       /* of the device for proofs, as was thought */
 };
+
+/* Of all that an operation has pointers to, for each of them (sizes.c). */
+double ebb_operand_bytes(const ebb_trace_t *t, uint32_t operation);
+/* Whether buffers have grown so much since launches were watched that what these write must be seen again. */
+bool ebb_sizes_are_new(const ebb_profile_t *profile);
+/* All launches are watched in this step. */
+void ebb_sizes_note_watched(ebb_profile_t *profile);
 
 /* ---- the rows ---- */
 
@@ -143,7 +154,8 @@ typedef struct piece {
     uint32_t result; /* of its first tile: changed behind the operation; tiles of `early` follow */
     uint32_t early;  /* changed before it; EBB_NONE: never asked */
     uint32_t found;
-    bool assumed; /* not written before: the operation counts as its writer */
+    uint32_t there; /* of its tiles, in this step */
+    bool assumed;   /* not written before: the operation counts as its writer */
     bool asked_early;
     bool done_early; /* asked together with the operation in front of it */
     bool is_ready;   /* hashed together with it */

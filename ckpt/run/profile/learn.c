@@ -78,6 +78,7 @@ static void forget(ebb_device_t *dev, ebb_profile_t *l)
     free(l->fact);
     free(l->reach);
     free(l->buffer);
+    free(l->least);
     *l = (ebb_profile_t){.lost_in_a_row = l->lost_in_a_row,
                          .given = l->given,
                          .earlier = l->given,
@@ -100,13 +101,18 @@ ebb_recording_t *ebb_profile_recording(ebb_profile_t *l)
     return &l->recorded;
 }
 
-bool ebb_profile_ask_more(ebb_device_t *dev, ebb_profile_t *l)
+bool ebb_profile_ask_more(ebb_device_t *dev, ebb_profile_t *l, bool all)
 {
-    if (!l->recorded.concluded || l->all)
+    if (!l->recorded.concluded || (all && l->all))
         return false;
-    l->all = true;
-    if (!go_on(dev, l))
+    l->all |= all;
+    if (!all && ebb_sizes_are_new(l)) {
+        for (l->kind = 0; kinds[l->kind].begin != ebb_writes_begin; l->kind++)
+            ;
+        l->turn = 0;
+    } else if (!go_on(dev, l)) {
         return false;
+    }
     if (ebb_tracker_follows(dev, &l->recorded))
         ebb_tracker_end(dev);
     l->recorded.concluded = false;
@@ -189,6 +195,18 @@ static bool record_mark(ebb_device_t *dev, unsigned which)
            !ebb_driver.cuEventRecord(*e, ebb_stream_handle(pass->stream));
 }
 
+/* A buffer is larger than in any step before: there is no room for what would be seen of it. */
+static bool outgrows(ebb_device_t *dev, const ebb_operation_t *op)
+{
+    const ebb_trace_t *t = dev->run->pass->profile->recorded.trace;
+    const ebb_tracked_t *tracked = dev->run->tracked;
+    bool larger = false;
+    for (uint32_t k = 0; tracked->match == EBB_MATCH_EXACT && k < op->access_count; k++)
+        larger |= op->access[k].buffer->bytes >
+                  t->buffer[t->access[t->operation[tracked->at].first_access + k].buffer].bytes;
+    return larger && ebb_learn_recording(dev)->any_size;
+}
+
 void ebb_learn_before(ebb_device_t *dev, const ebb_operation_t *op)
 {
     struct ebb_pass *pass = dev->run->pass;
@@ -199,7 +217,8 @@ void ebb_learn_before(ebb_device_t *dev, const ebb_operation_t *op)
         pass->timed = record_mark(dev, 0);
     }
     pass->spoiled |= l->recorded.trace && difference(dev, false);
-    pass->strays = !l->recorded.trace || tracked->match != EBB_MATCH_EXACT;
+    pass->outgrown |= l->recorded.trace && outgrows(dev, op);
+    pass->strays = pass->outgrown || !l->recorded.trace || tracked->match != EBB_MATCH_EXACT;
     if (!pass->spoiled && !pass->strays)
         kinds[l->kind].before(dev, tracked->at, op);
 }
@@ -287,6 +306,7 @@ ebb_learned_t ebb_learn_end(ebb_device_t *dev)
     struct ebb_pass *pass = dev->run->pass;
     ebb_profile_t *l = pass->profile;
     const ebb_pass_kind_t *kind = &kinds[l->kind];
+    const bool is_first = !l->recorded.trace;
     l->given++;
     if (l->unloaded != ebb_modules_unloaded(dev->ebb))
         return lose(dev, l, "their modules: one was unloaded", true);
@@ -302,8 +322,17 @@ ebb_learned_t ebb_learn_end(ebb_device_t *dev)
         }
         ebb_match_note_next(dev);
     }
-    if (!kind->end(dev, true))
+    if (!kind->end(dev, !pass->outgrown))
         return lose(dev, l, NULL, true);
+    if (l->recorded.trace && !is_first && ebb_profile_grow(dev, l)) {
+        ebb_tracker_end(dev); /* it goes by the old sizes */
+        ebb_verify_close(dev, &l->recorded);
+    }
+    if (pass->outgrown) {
+        l->earlier++;
+        close_pass(dev);
+        return EBB_LEARNED_NOT;
+    }
     note_time(dev, l, kind->name);
     l->lost_in_a_row = 0;
     const bool more = go_on(dev, l);

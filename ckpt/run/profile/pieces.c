@@ -235,6 +235,7 @@ static void number_pieces(struct ebb_writes *writes)
     const ebb_profile_t *l = writes->profile;
     for (uint32_t i = 0; i < writes->piece_count; i++) {
         piece_t *p = &writes->piece[i];
+        p->there = p->count;
         const ebb_trace_buffer_t *b = &trace(writes)->buffer[p->buffer];
         bool own = l->buffer[p->buffer].crossed;
         p->hash = own ? writes->hashes : writes->buffer[p->buffer].hash_at + p->first;

@@ -43,6 +43,9 @@ typedef struct ebb_recording {
     bool concluded;  /* the trace says what may be replayed; until then it is good for the order of things */
     /* Operations reach buffers that may leave through a table of pointers that no copy has brought: the trace is only to be looked at. */
     bool hidden;
+    /* Its steps are of any size (tracker.h). What is recorded of geometry and times is one step's; a buffer has the most bytes that it
+     * was seen to have (ebb_profile_grow), and in a step no more than these. */
+    bool any_size;
 } ebb_recording_t;
 
 /* Whether one of its kernels is from this CUmodule or CUlibrary. */
@@ -55,7 +58,7 @@ CUfunction ebb_record_function(const ebb_operation_t *operation);
  * it touches (hook/nccl.c), or it has been launched as a cooperative one, as persistent kernels are. */
 bool ebb_record_is_resident(ebb_device_t *dev, const ebb_operation_t *operation);
 
-/* How an operation differs from one of the recording in its kernel and its geometry; NULL: in nothing. */
+/* How an operation differs from one of the recording in its kernel and its geometry, unless that may be any; NULL: in nothing. */
 const char *ebb_record_other_launch(const ebb_recording_t *recording, uint32_t index,
                                     const ebb_operation_t *operation);
 /* Whether it is the same but for sizes. */
@@ -115,15 +118,23 @@ ebb_recording_t *ebb_learn_recording(ebb_device_t *dev);
 /* Memory is short: gives back what learning holds of it and does not use just now. False: nothing. */
 bool ebb_learn_relieve(ebb_device_t *dev);
 
+/* A step that the tracker has followed to its end: a buffer has been larger in it than in any before. From now on the recording has the
+ * new sizes, with some headroom if that was so in the step before as well, and times in proportion to what operations touch. Nothing that goes by the old ones may be in use. */
+bool ebb_profile_grow(ebb_device_t *dev, ebb_profile_t *profile);
+/* A copy of the trace in which every buffer that has had more than one size is so many times as large as the largest; the caller's. NULL:
+ * no host memory. */
+ebb_trace_t *ebb_profile_enlarged(const ebb_profile_t *profile, unsigned times);
+
 /* What happens in it. `before`: its buffers are resident and held; after `after` they need not be. */
 void ebb_learn_before(ebb_device_t *dev, const ebb_operation_t *operation);
 void ebb_learn_after(ebb_device_t *dev, const ebb_operation_t *operation, CUresult result);
 void ebb_learn_allocated(const ebb_buffer_t *buffer, ebb_stream_t *stream);
 void ebb_learn_freed(ebb_buffer_t *buffer, ebb_stream_t *stream);
 
-/* What was learned is not enough for a plan. True: further profiling passes may prove what was left out because it would hardly
- * be worth it; what was learned is no result any more until they have ended. */
-bool ebb_profile_ask_more(ebb_device_t *dev, ebb_profile_t *profile);
+/* What was learned is not enough: for a plan (`all`), or because buffers have grown. True: further profiling passes may prove what was
+ * left out because it would hardly be worth it, or was not worth it then; what was learned is no result any more until they have
+ * ended. */
+bool ebb_profile_ask_more(ebb_device_t *dev, ebb_profile_t *profile, bool all);
 
 /* After EBB_LEARNED: the step. The profiling passes' own. */
 ebb_recording_t *ebb_profile_recording(ebb_profile_t *profile);

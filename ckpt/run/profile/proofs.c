@@ -48,15 +48,18 @@ typedef struct subject {
 /* Replays of one operation in this step, and where their answers are. */
 typedef struct trial {
     uint32_t operation, result;
+    uint32_t tiles;  /* into those of the subjects, but for direct ones */
     uint64_t zeroed; /* in the replay "zero": written subjects that began as zeros */
     bool copy, zero; /* which replays there were */
 } trial_t;
 
 struct ebb_proofs {
     ebb_profile_t *profile;
-    ebb_tiles_t *tiles;
+    ebb_tiles_t *answers;
     trial_t *trial;
     uint32_t trial_count, trial_room, results, most_results;
+    uint32_t *tiles; /* [tiles_count] of each subject in this step */
+    uint32_t tiles_count, tiles_room;
     double spent_ns, most_ns, bytes_per_ns;
     /* Of the operation under way. */
     subject_t subject[MOST];
@@ -142,8 +145,8 @@ bool ebb_proofs_begin(ebb_device_t *dev)
     proofs->most_ns = most_ns > 0 ? most_ns : 1e18;
     proofs->bytes_per_ns = guess_rate(l->recorded.trace);
     proofs->most_results = count_results(l);
-    proofs->tiles = ebb_tiles_new(dev, 1, proofs->most_results, 0);
-    return proofs->tiles != NULL;
+    proofs->answers = ebb_tiles_new(dev, 1, proofs->most_results, 0);
+    return proofs->answers != NULL;
 }
 
 /* ---- before ---- */
@@ -289,7 +292,7 @@ static ebb_status_t fill(ebb_device_t *dev, const ebb_operation_t *op)
     struct ebb_proofs *proofs = dev->run->proofs;
     ebb_tile_list_t list;
     unsigned written = 0;
-    ebb_tiles_begin(&list, proofs->tiles, op->stream, EBB_TILES_MOVE);
+    ebb_tiles_begin(&list, proofs->answers, op->stream, EBB_TILES_MOVE);
     for (unsigned s = 0; s < proofs->count; s++) {
         subject_t *x = &proofs->subject[s];
         if (x->direct)
@@ -365,16 +368,22 @@ static ebb_status_t compare(ebb_device_t *dev, const ebb_operation_t *op)
 {
     struct ebb_proofs *proofs = dev->run->proofs;
     ebb_tile_list_t list;
-    ebb_tiles_begin(&list, proofs->tiles, op->stream, EBB_TILES_COMPARE);
+    proofs->now.tiles = proofs->tiles_count;
+    ebb_tiles_begin(&list, proofs->answers, op->stream, EBB_TILES_COMPARE);
     for (unsigned s = 0; s < proofs->count; s++) {
         const subject_t *x = &proofs->subject[s];
         size_t bytes = x->buffer->bytes;
         if (x->direct)
             continue;
+        uint32_t *tiles = ebb_array_append((void **)&proofs->tiles, &proofs->tiles_count, &proofs->tiles_room,
+                                           sizeof *tiles);
+        if (!tiles)
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        *tiles = ebb_tile_count(bytes);
         const bool copy = !x->writes || proofs->now.copy, zero = x->writes && proofs->now.zero;
         ebb_tiles_compare(dev, &list, x->buffer->address, copy ? x->copy : x->zero,
                           copy && zero ? x->zero : 0, bytes, proofs->results);
-        proofs->results += ebb_tile_count(bytes) * (uint32_t)(copy + zero);
+        proofs->results += *tiles * (uint32_t)(copy + zero);
     }
     return ebb_tiles_end(dev, &list);
 }
@@ -405,7 +414,7 @@ static bool differs(struct ebb_proofs *proofs, uint32_t *result, uint32_t tiles)
 {
     bool any = false;
     for (uint32_t k = 0; k < tiles; k++)
-        any |= ebb_tiles_result(proofs->tiles, (*result)++);
+        any |= ebb_tiles_result(proofs->answers, (*result)++);
     return any;
 }
 
@@ -418,13 +427,14 @@ static void judge(ebb_device_t *dev, const trial_t *trial)
     ebb_fact_t *f = &l->fact[trial->operation];
     bool copy_same = true, zero_same = true;
     uint64_t same = 0;
-    uint32_t result = trial->result;
+    uint32_t result = trial->result, subject = trial->tiles;
     unsigned written = 0;
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
-        const uint32_t b = t->access[k].buffer, tiles = ebb_tile_count(t->buffer[b].bytes);
+        const uint32_t b = t->access[k].buffer;
         const bool writes = ebb_profile_writes(dev, l, trial->operation, b);
         if (!ebb_trace_is_first(t, trial->operation, k) || (!writes && l->buffer[b].arena))
             continue;
+        const uint32_t tiles = proofs->tiles[subject++];
         if (!writes || trial->copy)
             copy_same &= !differs(proofs, &result, tiles);
         if (writes && trial->zero && !differs(proofs, &result, tiles))
@@ -453,12 +463,13 @@ bool ebb_proofs_end(ebb_device_t *dev, bool good)
     if (!good)
         ebb_wait_for_device(dev->ebb);
     proofs->profile->proofs_guessed_ns += proofs->spent_ns;
-    bool read = good && !ebb_tiles_read(proofs->tiles, dev->run->pass->stream);
+    bool read = good && !ebb_tiles_read(proofs->answers, dev->run->pass->stream);
     for (uint32_t i = 0; read && i < proofs->trial_count; i++)
         judge(dev, &proofs->trial[i]);
     give_scratch_back(dev);
-    ebb_tiles_delete(dev, proofs->tiles);
+    ebb_tiles_delete(dev, proofs->answers);
     free(proofs->trial);
+    free(proofs->tiles);
     memset(proofs, 0, sizeof *proofs);
     return true;
 }

@@ -15,14 +15,29 @@ bool ebb_record_is_like(const ebb_recording_t *r, uint32_t index, const ebb_oper
            op->access_count == o->access_count && !op->opaque;
 }
 
+/* A copy or memset of another size: the whole of a buffer as before, or not the whole as before. */
+static bool is_resized(const ebb_recording_t *r, uint32_t index, const ebb_operation_t *op)
+{
+    const ebb_trace_operation_t *o = &r->trace->operation[index];
+    const ebb_trace_access_t *a = &r->trace->access[o->first_access];
+    if (op->kind == EBB_KERNEL)
+        return op->param_bytes == o->param_bytes;
+    if (!o->access_count || !op->access_count || a->param_offset || op->access[0].param_offset)
+        return true;
+    return (a->mode == EBB_REPLACES) ==
+           (!op->access[0].offset_bytes && op->bytes >= op->access[0].buffer->bytes);
+}
+
 const char *ebb_record_other_launch(const ebb_recording_t *r, uint32_t index, const ebb_operation_t *op)
 {
     const ebb_trace_operation_t *o = &r->trace->operation[index];
     const size_t bytes = op->kind == EBB_KERNEL ? op->param_bytes : op->bytes;
+    const bool same = !memcmp(op->grid, o->grid, sizeof o->grid) &&
+                      !memcmp(op->block, o->block, sizeof o->block) && op->shared_bytes == o->shared_bytes &&
+                      (uint32_t)bytes == o->param_bytes;
     if ((ebb_trace_kind_t)op->kind != o->kind || ebb_record_function(op) != r->function[index])
         return "an operation that was not planned";
-    if (memcmp(op->grid, o->grid, sizeof o->grid) || memcmp(op->block, o->block, sizeof o->block) ||
-        op->shared_bytes != o->shared_bytes || (uint32_t)bytes != o->param_bytes || op->opaque ||
+    if (!(r->any_size ? is_resized(r, index, op) : same) || op->opaque ||
         op->attributes != (r->attributes ? r->attributes[index] : 0) || (op->cooperative && !o->resident))
         return "a launch of another geometry than planned";
     return NULL;

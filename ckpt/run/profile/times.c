@@ -34,6 +34,7 @@ const size_t ebb_part_event_pool = sizeof(struct ebb_event_pool);
 
 typedef struct span {
     CUevent start, stop;
+    double share; /* of the recording's bytes that the operation's buffers have in this step */
 } span_t;
 
 struct ebb_times {
@@ -180,12 +181,23 @@ void ebb_times_before(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
         times->origin = times->span[i].start;
 }
 
+/* Where steps are of any size; else 1. */
+static double share_of(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
+{
+    const ebb_recording_t *r = &dev->run->pass->profile->recorded;
+    double bytes = 0;
+    for (uint32_t k = 0; k < op->access_count; k++)
+        bytes += (double)op->access[k].buffer->bytes;
+    return r->any_size && bytes > 0 ? bytes / ebb_operand_bytes(r->trace, i) : 1;
+}
+
 void ebb_times_after(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
 {
     struct ebb_times *times = dev->run->times;
     if (!times->span[i].start)
         return;
     times->span[i].stop = record(dev, op);
+    times->span[i].share = share_of(dev, i, op);
     if (times->span[i].stop && has_copies(dev))
         keep_copies_away(dev, times->span[i].stop);
 }
@@ -198,14 +210,6 @@ static uint64_t between(CUevent a, CUevent b)
     return (uint64_t)((double)ms * 1e6);
 }
 
-static double operand_bytes(const ebb_trace_t *t, const ebb_trace_operation_t *o)
-{
-    double sum = 0;
-    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
-        sum += (double)t->buffer[t->access[k].buffer].bytes;
-    return sum;
-}
-
 /* Of the first of each shape, which has the shape's time. */
 static void leave_out_waiting(const struct ebb_times *times, ebb_trace_t *t)
 {
@@ -216,7 +220,7 @@ static void leave_out_waiting(const struct ebb_times *times, ebb_trace_t *t)
             ebb_trace_operation_t *o = &t->operation[i];
             if (times->class_of[i] != i || !o->duration_ns || !ebb_name_communicates(o->name))
                 continue;
-            const double ns = (double)o->duration_ns, bytes = operand_bytes(t, o);
+            const double ns = (double)o->duration_ns, bytes = ebb_operand_bytes(t, i);
             if (!again) {
                 rate = bytes / ns > rate ? bytes / ns : rate;
                 shortest = o->duration_ns < shortest ? o->duration_ns : shortest;
@@ -234,7 +238,8 @@ bool ebb_times_end(ebb_device_t *dev, bool good)
     good = good && !ebb_wait_for_device(dev->ebb);
     for (uint32_t i = 0; good && i < t->operation_count; i++) {
         ebb_trace_operation_t *c = &t->operation[times->class_of[i]];
-        uint64_t ns = times->span[i].stop ? between(times->span[i].start, times->span[i].stop) : 0;
+        const span_t *s = &times->span[i];
+        const uint64_t ns = s->stop ? (uint64_t)((double)between(s->start, s->stop) / s->share) : 0;
         if (ns && (!c->duration_ns || ns < c->duration_ns))
             c->duration_ns = ns;
     }

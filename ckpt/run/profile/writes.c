@@ -62,6 +62,8 @@ bool ebb_writes_begin(ebb_device_t *dev)
     struct ebb_writes *writes = dev->run->writes;
     writes->profile = dev->run->pass->profile;
     writes->all = !writes->profile->turn;
+    if (writes->all)
+        ebb_sizes_note_watched(writes->profile);
     if (ebb_pieces_lay_out(dev) &&
         (writes->tiles = ebb_tiles_new(dev, writes->hashes, writes->results, writes->founds))) {
         writes->steps_watched++;
@@ -73,10 +75,11 @@ bool ebb_writes_begin(ebb_device_t *dev)
 
 /* ---- around an operation ---- */
 
+/* None, where the buffer is smaller in this step. */
 static size_t bytes_of(const piece_t *p, const ebb_buffer_t *b)
 {
-    size_t from = (size_t)p->first * EBB_TILE_BYTES, bytes = (size_t)p->count * EBB_TILE_BYTES;
-    return from + bytes < b->bytes ? bytes : b->bytes - from;
+    const size_t from = (size_t)p->first * EBB_TILE_BYTES, bytes = (size_t)p->count * EBB_TILE_BYTES;
+    return from + bytes < b->bytes ? bytes : from < b->bytes ? b->bytes - from : 0;
 }
 
 static tile_state_t state_of(struct ebb_writes *writes, const piece_t *p)
@@ -113,7 +116,7 @@ static void hash_piece(ebb_device_t *dev, ebb_tile_list_t *list, const piece_t *
                        uint32_t found)
 {
     const ebb_buffer_t *b = ebb_match_buffer(dev, p->buffer);
-    if (b)
+    if (b && bytes_of(p, b))
         ebb_tiles_hash(dev, list, b->address + (size_t)p->first * EBB_TILE_BYTES, bytes_of(p, b), p->hash,
                        result, p->first ? EBB_NONE : found);
 }
@@ -149,7 +152,8 @@ static void hash_whole(ebb_tile_list_t *list, const ebb_buffer_t *b, uint32_t id
 {
     ebb_device_t *dev = b->range->device;
     struct ebb_writes *writes = dev->run->writes;
-    const uint32_t count = ebb_tile_count(b->bytes);
+    const uint32_t is = ebb_tile_count(b->bytes), most = ebb_tile_count(trace(writes)->buffer[id].bytes);
+    const uint32_t count = is < most ? is : most;
     ebb_tile_t *tile = ebb_piece_tile(writes, id, 0);
     for (uint32_t k = 0, n; k < count; k += n ? n : 1) {
         for (n = 0; k + n < count && tile[k + n].state == state && tile[k + n].hashed_by != but_by; n++)
@@ -254,6 +258,7 @@ void ebb_writes_before(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
             p->is_ready = p->done_early = false;
         if (b && is_first_of_whole(writes, p, i))
             hash_first(&list, b, p->buffer, i);
+        p->there = b ? ebb_tile_count(bytes_of(p, b)) : p->count;
         tile_state_t state = ebb_piece_is_kept(writes, p->buffer) ? state_of(writes, p) : STALE;
         p->assumed = state == VIRGIN;
         if (state == STALE && !p->is_ready)
@@ -418,7 +423,7 @@ static void judge_words(ebb_device_t *dev, uint32_t i)
         bool changed = false, watched = false;
         for (const piece_t *x = pieces_of(writes, i); x < pieces_of(writes, i + 1); x++) {
             watched |= x->buffer == a->buffer;
-            for (uint32_t n = 0; x->buffer == a->buffer && n < x->count; n++)
+            for (uint32_t n = 0; x->buffer == a->buffer && n < x->there; n++)
                 changed |= x->first + n >= l->reach[k].first &&
                            x->first + n < l->reach[k].first + l->reach[k].count &&
                            (x->assumed || ebb_tiles_result(writes->tiles, x->result + n));
@@ -434,7 +439,7 @@ static void judge_operation(ebb_device_t *dev, uint32_t i)
     struct ebb_writes *writes = dev->run->writes;
     for (const piece_t *p = pieces_of(writes, i); p < pieces_of(writes, i + 1); p++) {
         bool early = false;
-        for (uint32_t n = 0; n < p->count; n++) {
+        for (uint32_t n = 0; n < p->there; n++) {
             if (p->assumed || ebb_tiles_result(writes->tiles, p->result + n))
                 blame(dev, i, p, p->first + n);
             early |= p->asked_early && ebb_tiles_result(writes->tiles, p->early + n);

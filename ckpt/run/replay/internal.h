@@ -99,6 +99,14 @@ static inline bool ebb_is_there(ebb_device_t *dev, uint32_t id, uint32_t operati
            recipes->of[a->buffer].version == recipes->seen[ebb_recorded(dev, operation)->first_access + k];
 }
 
+/* Of a buffer, as it was in this step; no less, where that is not known. */
+static inline size_t ebb_recipe_bytes(ebb_device_t *dev, uint32_t id)
+{
+    const size_t recorded = dev->run->tracked->learned->trace->buffer[id].bytes,
+                 seen = ebb_match_bytes(dev, id);
+    return seen > recorded ? seen : recorded;
+}
+
 /* The access is to memory of ebb's own, in place of the buffer. */
 static inline bool ebb_is_own(ebb_device_t *dev, uint32_t id, uint32_t operation, uint32_t k)
 {

@@ -164,7 +164,7 @@ bool ebb_recipe_can_rebuild(const ebb_buffer_t *b, uint64_t *cost_ns)
     ebb_tracked_t *tracked = dev->run->tracked;
     recipes_t *recipes = dev->run->recipes;
     if (!tracked->learned || !tracked->known || !b->number || b->pinned || recipes->shut ||
-        recipes->resumed || !recipes->of)
+        recipes->resumed || !recipes->of || tracked->learned->any_size)
         return false;
     const uint32_t id = b->number - 1, until = ebb_uses_next(&tracked->uses, id, tracked->cursor);
     if (ebb_is_dropped(dev, id) || until >= trace(tracked)->operation_count || !holds(dev, id) ||
@@ -226,6 +226,8 @@ ebb_mark_t ebb_recipe_dropping(ebb_buffer_t *b, ebb_mark_t ready, bool *keep_cop
                               .operation = last_of(dev->run->recipes, id),
                               .address = b->address,
                               .bytes = b->bytes,
+                              .operand_bytes =
+                                  dev->run->recipes->issued[last_of(dev->run->recipes, id)].operand_bytes,
                               .step = tracked->step,
                               .trial = ebb_recipe_may_keep_copy(b)};
     ebb_recipe_list(dev, id);
@@ -243,7 +245,9 @@ ebb_mark_t ebb_recipe_dropping(ebb_buffer_t *b, ebb_mark_t ready, bool *keep_cop
 bool ebb_recipe_may_keep_copy(const ebb_buffer_t *b)
 {
     ebb_device_t *dev = b->range->device;
-    return ebb_verify_is_trial(dev->run->tracked->learned, last_of(dev->run->recipes, b->number - 1));
+    const uint32_t last = last_of(dev->run->recipes, b->number - 1);
+    return ebb_verify_is_trial(dev->run->tracked->learned, last,
+                               dev->run->recipes->issued[last].operand_bytes);
 }
 
 void ebb_recipe_dropped(ebb_buffer_t *b, bool dropped)

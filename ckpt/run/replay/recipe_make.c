@@ -46,15 +46,13 @@ void ebb_recipe_note_reads(ebb_device_t *dev, uint32_t id, const recipe_t *r, bo
 /* What the launch replaces, beside the buffer that is wanted. */
 static ebb_status_t take_own(ebb_device_t *dev, const making_t *m, uint32_t operation)
 {
-    ebb_tracked_t *tracked = dev->run->tracked;
     recipes_t *recipes = dev->run->recipes;
     for (uint32_t k = 0; k < ebb_recorded(dev, operation)->access_count; k++) {
         const ebb_trace_access_t *a = &ebb_accesses(dev, operation)[k];
         if (a->mode != EBB_REPLACES || !ebb_is_own(dev, m->id, operation, k) ||
             !ebb_is_first(dev, operation, k))
             continue;
-        const ebb_request_t q = {.bytes = tracked->learned->trace->buffer[a->buffer].bytes,
-                                 .stream = m->stream};
+        const ebb_request_t q = {.bytes = ebb_recipe_bytes(dev, a->buffer), .stream = m->stream};
         if (!recipes->own[a->buffer]) {
             EBB_TRY(ebb_heap_alloc(dev, &q, &recipes->own[a->buffer]));
             recipes->own[a->buffer]->held++;

@@ -53,16 +53,15 @@ static orphan_t *new_recipe(ebb_device_t *dev, uint32_t id, bool *marked)
 
 /* ---- and how much memory beside the program's ---- */
 
-static size_t whole_bytes(ebb_tracked_t *tracked, uint32_t id)
+static size_t whole_bytes(ebb_device_t *dev, uint32_t id)
 {
-    const ebb_trace_buffer_t *b = &tracked->learned->trace->buffer[id];
-    return ebb_uses_chunks(b) ? ebb_uses_chunks(b) * EBB_CHUNK_BYTES : b->bytes;
+    const ebb_trace_buffer_t b = {.bytes = ebb_recipe_bytes(dev, id)};
+    return ebb_uses_chunks(&b) ? ebb_uses_chunks(&b) * EBB_CHUNK_BYTES : b.bytes;
 }
 
 /* The most that is there at once. `own` [buffers]: false before and after. */
 static size_t most_own_bytes(ebb_device_t *dev, uint32_t id, bool *own)
 {
-    ebb_tracked_t *tracked = dev->run->tracked;
     recipes_t *recipes = dev->run->recipes;
     const recipe_t r = ebb_recipe_of(dev, id);
     size_t bytes = 0, most = 0;
@@ -74,7 +73,7 @@ static size_t most_own_bytes(ebb_device_t *dev, uint32_t id, bool *own)
             if (!ebb_is_own(dev, id, operation, k) || own[other])
                 continue;
             own[other] = true;
-            bytes += whole_bytes(tracked, other);
+            bytes += whole_bytes(dev, other);
         }
         most = bytes > most ? bytes : most;
         for (uint32_t k = 0; k < ebb_recorded(dev, operation)->access_count; k++) {
@@ -82,7 +81,7 @@ static size_t most_own_bytes(ebb_device_t *dev, uint32_t id, bool *own)
             if (!own[other] || recipes->last_read[other] > i + 1)
                 continue;
             own[other] = false;
-            bytes -= whole_bytes(tracked, other);
+            bytes -= whole_bytes(dev, other);
         }
     }
     ebb_recipe_note_reads(dev, id, &r, false);

@@ -21,6 +21,8 @@ ebb_issued_t ebb_issued_view(const ebb_operation_t *op)
                       .attribute = (CUlaunchAttribute *)(uintptr_t)op->attribute,
                       .attribute_count = op->attribute_count,
                       .map_count = op->map_count};
+    for (uint32_t i = 0; i < op->access_count; i++)
+        x.operand_bytes += op->access[i].buffer->bytes;
     memcpy(x.map_at, op->map_at, sizeof x.map_at);
     memcpy(x.grid, op->grid, sizeof x.grid);
     memcpy(x.block, op->block, sizeof x.block);

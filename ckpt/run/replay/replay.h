@@ -29,6 +29,7 @@ typedef struct ebb_issued {
     size_t param_bytes, room;
     CUdeviceptr dst, src;
     size_t bytes;
+    size_t operand_bytes; /* of the buffers that its pointers lead to */
     uint32_t value, width;
     CUlaunchAttribute *attribute; /* [attribute_count] owned if room is not 0, else borrowed */
     unsigned attribute_count;
@@ -67,6 +68,9 @@ ebb_status_t ebb_relaunch(ebb_device_t *dev, const ebb_issued_t *issued, ebb_str
  * be dropped, and is made first.
  *
  * What a plan has dropped when the program departs from it has recipes as well (replay.h).
+ *
+ * Where steps are of any size, nothing else is dropped: a launch that was seen to fill a buffer may leave a part of it as it was, and what
+ * that is, is known only in a plan's places (drive.c).
  *
  * A recipe holds as long as that is so. Before an operation that may write what a dropped buffer's recipe reads, before
  * that is freed, at the end of the step and when the program is not followed any more, the dropped buffer is made.
@@ -181,14 +185,16 @@ void ebb_verify_close(ebb_device_t *dev, ebb_recording_t *learned); /* waits for
 /* The context is gone, and all that was there with it. */
 void ebb_verify_abandon(ebb_recording_t *learned);
 
-/* What the operation makes has not been the same often enough to be believed. */
-bool ebb_verify_is_trial(const ebb_recording_t *learned, uint32_t operation);
+/* What the operation makes has not been the same often enough to be believed; or, where steps are of any size, not with about so many
+ * bytes of operands. */
+bool ebb_verify_is_trial(const ebb_recording_t *learned, uint32_t operation, size_t operand_bytes);
 
 /* A content that is about to be given up, and which operation completes it when it is made again. */
 typedef struct ebb_dropping {
     uint32_t id, operation;
     CUdeviceptr address;
     size_t bytes;
+    size_t operand_bytes; /* of the launch that completes it (ebb_issued_t) */
     uint64_t step; /* which part is compared goes on with it (EBB_VERIFY); all of it, if it is on trial */
     bool trial;
 } ebb_dropping_t;

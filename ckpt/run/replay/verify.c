@@ -9,7 +9,7 @@
 #include "ckpt/run/replay/internal.h"
 #include "ckpt/run/state.h"
 
-enum { TRIALS = 2 };
+enum { TRIALS = 2, SIZES = 4 };
 
 typedef enum state { NOTHING, HASHED, COMPARED } state_t;
 
@@ -17,14 +17,22 @@ typedef enum state { NOTHING, HASHED, COMPARED } state_t;
 typedef struct check {
     state_t state;
     uint32_t id, operation;
+    size_t operand_bytes;
     ebb_hash_part_t part;
     ebb_mark_t end; /* the last thing that was issued for its entry */
 } check_t;
 
+/* What an operation has made again, and was the same: how often, up to TRIALS; and with how many bytes of operands: the first sizes, of
+ * which the least and the most become the least and the most ever. */
+typedef struct passed {
+    unsigned times, sizes;
+    size_t bytes[SIZES];
+} passed_t;
+
 struct ebb_verify {
     ebb_hashes_t *hashes; /* [count] */
     uint32_t *index;      /* [buffers] into check; EBB_NONE: a small one */
-    uint8_t *passed;      /* [operations] contents that were the same, up to TRIALS */
+    passed_t *passed;     /* [operations] */
     uint32_t count;
     check_t check[]; /* [count] */
 };
@@ -123,6 +131,35 @@ static void refute(ebb_device_t *dev, ebb_recording_t *learned, const check_t *c
             c->id, t->operation[c->operation].name, c->operation);
 }
 
+/* So many bytes are between what was tried, or have been tried themselves while that is little. */
+static bool is_new_size(const passed_t *p, size_t bytes)
+{
+    bool less = false, more = false;
+    for (unsigned i = 0; i < p->sizes; i++) {
+        if (p->bytes[i] == bytes)
+            return false;
+        less |= p->bytes[i] < bytes;
+        more |= p->bytes[i] > bytes;
+    }
+    return p->sizes < SIZES || !less || !more;
+}
+
+static void note_passed(passed_t *p, size_t bytes)
+{
+    unsigned at = 0;
+    p->times += p->times < TRIALS;
+    if (!is_new_size(p, bytes))
+        return;
+    if (p->sizes < SIZES) {
+        p->bytes[p->sizes++] = bytes;
+        return;
+    }
+    for (unsigned i = 1; i < SIZES; i++)
+        if (bytes < p->bytes[0] ? p->bytes[i] < p->bytes[at] : p->bytes[i] > p->bytes[at])
+            at = i;
+    p->bytes[at] = bytes;
+}
+
 /* Its comparisons are over, or have found other bits. */
 static bool judge(ebb_device_t *dev, ebb_recording_t *learned, check_t *c)
 {
@@ -133,8 +170,8 @@ static bool judge(ebb_device_t *dev, ebb_recording_t *learned, check_t *c)
         c->state = NOTHING;
     if (!same)
         refute(dev, learned, c);
-    else if (v->passed[c->operation] < TRIALS)
-        v->passed[c->operation]++;
+    else
+        note_passed(&v->passed[c->operation], c->operand_bytes);
     return same;
 }
 
@@ -149,7 +186,8 @@ static bool is_known(const ebb_verify_t *v, const check_t *c, bool wait)
 {
     return ebb_hash_differs(v->hashes, entry_of(v, c)) ||
            (c->state == COMPARED &&
-            (wait ? !ebb_mark_wait(c->end) : v->passed[c->operation] < TRIALS && ebb_mark_reached(c->end)));
+            (wait ? !ebb_mark_wait(c->end)
+                  : v->passed[c->operation].times < TRIALS && ebb_mark_reached(c->end)));
 }
 
 /* Of a content without a copy. */
@@ -173,9 +211,10 @@ void ebb_verify_poll(ebb_device_t *dev, ebb_recording_t *learned, bool wait)
 
 /* ---- contents ---- */
 
-bool ebb_verify_is_trial(const ebb_recording_t *learned, uint32_t operation)
+bool ebb_verify_is_trial(const ebb_recording_t *learned, uint32_t operation, size_t operand_bytes)
 {
-    return learned->verify->passed[operation] < TRIALS;
+    const passed_t *p = &learned->verify->passed[operation];
+    return p->times < TRIALS || (learned->any_size && is_new_size(p, operand_bytes));
 }
 
 bool ebb_verify_is_hashed(const ebb_recording_t *learned, uint32_t id)
@@ -202,6 +241,7 @@ ebb_status_t ebb_verify_dropping(ebb_device_t *dev, ebb_recording_t *learned, co
     EBB_TRY(ebb_mark_join(stream, c->end)); /* a comparison may still read the entry */
     EBB_TRY(ebb_hash_issue(dev, v->hashes, entry_of(v, c), stream, d->address, d->bytes, c->part));
     c->operation = d->operation;
+    c->operand_bytes = d->operand_bytes;
     c->end = ebb_mark_here(stream);
     c->state = HASHED;
     return 0;

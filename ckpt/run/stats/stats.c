@@ -193,6 +193,9 @@ static void write_variants_of(ebb_device_t *dev, FILE *f, const char **between)
             .replays = d.replays,
             .fallbacks = d.fallbacks,
             .device = (uint64_t)dev->device,
+            .any_size = k->any_size,
+            .floor_bytes = s.variant_ahead_bytes[i][0],
+            .double_floor_bytes = s.variant_ahead_bytes[i][1],
         };
         fputs(*between, f);
         *between = "{";

@@ -149,7 +149,10 @@ void ebb_devices_print(const ebb_device_list_t *list, FILE *out);
     X(driven_peak_bytes, "device memory held at most while driving them") \
     X(replays, "launches repeated by its plans") \
     X(fallbacks, "times its plan was left") \
-    X(device, "the driver's number of its device")
+    X(device, "the driver's number of its device") \
+    X(any_size, "1: its steps are of ever other sizes, and its plan is made for the largest so far") \
+    X(floor_bytes, "then: the smallest budget that has a plan for the largest so far, in whole MiB; 0: not known, or none") \
+    X(double_floor_bytes, "and for steps twice as large")
 // clang-format on
 
 typedef struct ebb_statistics {

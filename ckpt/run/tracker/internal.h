@@ -73,8 +73,8 @@ static inline ebb_trace_t *trace_of(const match_t *m)
     return m->seen.learned->trace;
 }
 
-/* numbers.c: as good as the recorded size: the same, or that of a small buffer with as many tiles, so that all that was learned by tiles holds. It
- * may be larger: so the trace learns the most. A plan's place cannot (ebb_place_has_room). */
+/* numbers.c: as good as the recorded size: the same, or that of a small buffer with as many tiles, so that all that was learned by tiles holds; any,
+ * where steps are of any size. It may be larger: so the trace learns the most. A plan's place cannot (ebb_place_has_room). */
 bool ebb_number_is_of_size(const match_t *m, size_t bytes, uint32_t id);
 /* Whether the buffer may be the one of this number; it is; it has none any more. */
 bool ebb_number_can_bind(const match_t *m, const ebb_buffer_t *b, uint32_t id);
@@ -275,6 +275,13 @@ bool variants_any(const variants_t *k);
 /* A new variant whose signature is [from, to) of the past; the least used makes room, never `keep`. -1: no memory. */
 int variants_add(variants_t *k, const past_t *p, size_t from, size_t to, int keep);
 void variants_forget(variants_t *k, int number);
+unsigned variants_in_family(const variants_t *k, uint64_t family);
+/* Nearly all of a family's steps are of one variant: the others are exceptions. */
+bool variants_have_usual(const variants_t *k, uint64_t family);
+/* The variant of the family with the fewest steps, but for `keep`. */
+int variants_least(const variants_t *k, uint64_t family, int keep);
+/* Of a family one stays, for steps of any size: which. */
+int variants_unite(variants_t *k, uint64_t family);
 /* Forgets those whose signatures the signature of `number` contains. */
 void variants_forget_contained(variants_t *k, int number);
 

@@ -21,8 +21,9 @@ static bool is_single(const match_t *m)
 bool ebb_number_is_of_size(const match_t *m, size_t bytes, uint32_t id)
 {
     const size_t recorded = trace_of(m)->buffer[id].bytes;
-    return bytes == recorded || (bytes <= EBB_SMALL_BYTES && recorded <= EBB_SMALL_BYTES &&
-                                 ebb_tile_count(bytes) == ebb_tile_count(recorded));
+    return bytes == recorded || m->seen.learned->any_size ||
+           (bytes <= EBB_SMALL_BYTES && recorded <= EBB_SMALL_BYTES &&
+            ebb_tile_count(bytes) == ebb_tile_count(recorded));
 }
 
 /* The same in every step. */
@@ -196,9 +197,13 @@ void ebb_match_note_next(ebb_device_t *dev)
         if (as != id && as != EBB_NONE && t->buffer[as].dies == EBB_NONE)
             t->buffer[as].next = id;
     }
-    for (uint32_t id = 0; id < t->buffer_count; id++)
-        if (t->buffer[id].bytes < m->bound[id].bytes && ebb_number_is_of_size(m, m->bound[id].bytes, id))
-            t->buffer[id].bytes = m->bound[id].bytes;
+}
+
+size_t ebb_match_bytes(ebb_device_t *dev, uint32_t id)
+{
+    const match_t *m = match_of(dev);
+    const size_t bytes = m->bound[id].bytes;
+    return ebb_number_is_of_size(m, bytes, id) ? bytes : 0;
 }
 
 /* What was this in the last step is that in the next. */

@@ -73,7 +73,7 @@ static bool hypothesis_is_plausible(const hypothesis_t *h)
 static void compare_geometry(hypothesis_t *h, const variant_t *k, const past_t *p, size_t position,
                              unsigned matched)
 {
-    for (unsigned i = 0; i < matched; i++)
+    for (unsigned i = 0; i < matched && !k->info.any_size; i++)
         h->strange += k->signature[h->track.next - 1 - i].fine != at(p, position - i)->fine;
 }
 
@@ -171,20 +171,26 @@ static bool is_balanced(follow_t *f, const past_t *p, const hypothesis_t *h)
 {
     variant_t *k = variant_at(f, h->variant);
     const uint64_t fewest = past_extent(p, h->start < oldest(p) ? oldest(p) : h->start, h->ended).fewest;
-    const bool grew = fewest > k->fewest && 8 * (fewest - k->fewest) > k->amplitude;
+    const bool grew = !k->info.any_size && fewest > k->fewest && 8 * (fewest - k->fewest) > k->amplitude;
     k->fewest = fewest;
     return !grew;
 }
 
-/* The variant of a step that has the coarse signature of this hypothesis; a new one if no geometry fits. */
+/* The variant of a step that has the coarse signature of this hypothesis; a new one if no geometry fits, and there are few. */
 static int settle_kind(follow_t *f, const past_t *p, const hypothesis_t *h)
 {
     if (hypothesis_is_plausible(h) || h->start < oldest(p))
         return h->variant;
+    const uint64_t family = variant_at(f, h->variant)->info.family;
+    if (variants_in_family(&f->variants, family) >= EBB_STEP_SIZES &&
+        !variants_have_usual(&f->variants, family))
+        return variants_unite(&f->variants, family);
+    if (variants_in_family(&f->variants, family) >= EBB_STEP_SIZES)
+        variants_forget(&f->variants, variants_least(&f->variants, family, h->variant));
     const int made = variants_add(&f->variants, p, h->start, h->ended, h->variant);
     if (made < 0)
         return h->variant;
-    variant_at(f, made)->info.family = variant_at(f, h->variant)->info.family;
+    variant_at(f, made)->info.family = family;
     return made;
 }
 

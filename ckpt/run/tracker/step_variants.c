@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROBES = 64, PROBATION = 4, SETTLED = 3 };
+enum { PROBES = 64, PROBATION = 4, SETTLED = 3, USUAL = 32 /* steps */ };
 
 void variants_forget(variants_t *k, int number)
 {
@@ -45,6 +45,59 @@ int variants_main(const variants_t *k)
         if (k->variant[i].info.serial && (main < 0 || k->variant[i].info.count > k->variant[main].info.count))
             main = i;
     return main;
+}
+
+unsigned variants_in_family(const variants_t *k, uint64_t family)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++)
+        count += k->variant[i].info.serial && k->variant[i].info.family == family;
+    return count;
+}
+
+bool variants_have_usual(const variants_t *k, uint64_t family)
+{
+    uint64_t most = 0, sum = 0;
+    for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++) {
+        const ebb_step_variant_t *info = &k->variant[i].info;
+        if (!info->serial || info->family != family)
+            continue;
+        sum += info->count;
+        most = info->count > most ? info->count : most;
+    }
+    return most >= USUAL && 8 * most >= 7 * sum;
+}
+
+int variants_least(const variants_t *k, uint64_t family, int keep)
+{
+    int least = -1;
+    for (int i = 0; i < (int)EBB_STEP_VARIANTS; i++) {
+        const ebb_step_variant_t *info = &k->variant[i].info;
+        if (i != keep && info->serial && info->family == family &&
+            (least < 0 || info->count < k->variant[least].info.count))
+            least = i;
+    }
+    return least;
+}
+
+int variants_unite(variants_t *k, uint64_t family)
+{
+    int stays = -1;
+    uint64_t steps = 0;
+    for (int i = 0; i < (int)EBB_STEP_VARIANTS; i++) {
+        const ebb_step_variant_t *info = &k->variant[i].info;
+        if (!info->serial || info->family != family)
+            continue;
+        steps += info->count;
+        if (stays < 0 || info->count > k->variant[stays].info.count)
+            stays = i;
+    }
+    for (int i = 0; i < (int)EBB_STEP_VARIANTS; i++)
+        if (i != stays && k->variant[i].info.serial && k->variant[i].info.family == family)
+            variants_forget(k, i);
+    k->variant[stays].info.any_size = true;
+    k->variant[stays].info.count = steps;
+    return stays;
 }
 
 /* ---- signatures ---- */

@@ -32,6 +32,9 @@
  *             one with the most operations among those that have a step; its steps are the program's
  *   signature      what the steps of one variant have in common, from boundary to boundary
  *   variant      steps with about the same signature; numbered from 0. Numbers of forgotten ones are given again, serials not
+ *   family    variants whose steps differ in geometry and sizes only. A program has few batch sizes, and a variant for each; or the
+ *             sizes follow the lengths of documents and never come again: of a family of more than EBB_STEP_SIZES variants the one with
+ *             the most steps stays, and stands for steps of any size, unless nearly all steps are its own
  *   stretch   what lies between two known steps. One that recurs becomes a variant: an evaluation, a save
  *   extra     an operation of a step that is not in its signature; missing: one of the signature that was left out
  *   aside     an operation that may stand anywhere and counts for nothing: a copy to the host, which logs or saves
@@ -51,6 +54,7 @@
  * A finder is a value without outside references but its own memory; any thread, one at a time. */
 
 #define EBB_STEP_VARIANTS 8u
+#define EBB_STEP_SIZES    4u
 
 typedef enum ebb_step_event {
     EBB_STEP_NONE,  /* nothing to report */
@@ -72,6 +76,7 @@ typedef struct ebb_step_variant {
     uint64_t serial; /* 0: there is no such variant */
     uint64_t
         family; /* the serial of the first variant that this one differs from in sizes only; its own: there is none */
+    bool any_size;     /* its steps may have any geometry */
     size_t operations; /* of its signature: in the lead */
     uint64_t count;    /* steps of this variant */
     uint64_t extras, missing;
@@ -271,7 +276,7 @@ void ebb_stale_forget(ebb_device_t *dev);
  * or in where its words lead, stands in its place. Too many strays in a row, and nothing is known until the next boundary.
  *
  * Buffers get their numbers in the trace when operations touch them: a buffer of the recording is one of this step, of the same size
- * (small ones may have other sizes from step to step; the trace then says the most, ebb_match_note_next). What was there before the step
+ * (small ones may have other sizes from step to step, and where the variant is of any size all; the trace then says the most, ebb_profile_grow). What was there before the step
  * is the same buffer as recorded, or what the step before has left behind in a certain place: from step to step the same place (trace.h:
  * next). So it has its number from the beginning of the step, as a guess until it is touched.
  *
@@ -336,8 +341,10 @@ uint32_t ebb_match_next(ebb_device_t *dev, uint32_t operation);
 const char *ebb_match_difference(ebb_device_t *dev, bool whole);
 /* Operations that were left out, so far. */
 uint32_t ebb_match_missing(ebb_device_t *dev);
-/* At the end of a step that has matched: the trace's `next` and sizes. */
+/* At the end of a step that has matched: the trace's `next`. */
 void ebb_match_note_next(ebb_device_t *dev);
+/* The most bytes that the buffer had in this step; 0: it was not seen, or its size is another one's. */
+size_t ebb_match_bytes(ebb_device_t *dev, uint32_t id);
 /* The buffer that was seen to be one of the recording in this step; NULL: none yet. */
 ebb_buffer_t *ebb_match_buffer(ebb_device_t *dev, uint32_t id);
 /* Whether an operation that is not recorded has touched it since this was asked last. */

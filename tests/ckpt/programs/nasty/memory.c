@@ -191,6 +191,78 @@ static void lengths_begin(worker_t *w)
     w->n = NASTY_FLOATS + NASTY_SLICE * nasty_random(w, NASTY_FLOATS / NASTY_SLICE);
 }
 
+/* ---- documents: as long as texts are (log-normal), now and then longer than any before ---- */
+
+static void documents_begin(worker_t *w)
+{
+    unsigned n = NASTY_FLOATS;
+    for (int i = 0; i < 8; i++)
+        n = n * (12 + nasty_random(w, 9)) / 16;
+    w->n = n < 2 * NASTY_FLOATS ? n : 2 * NASTY_FLOATS;
+}
+
+/* ---- sorted: each step is longer than the one before, until it begins anew ---- */
+
+enum { LENGTHS = 48 };
+
+static void sorted_begin(worker_t *w)
+{
+    w->n = 2 * NASTY_FLOATS / 3 + w->step % LENGTHS * (4 * NASTY_FLOATS / 3 / LENGTHS);
+}
+
+/* ---- padded: only whole slices are computed; what is left is as it was filled, in none of the first steps ---- */
+
+enum { FULL_STEPS = 30 };
+
+static void padded_begin(worker_t *w)
+{
+    w->n = NASTY_FLOATS + nasty_random(w, NASTY_FLOATS);
+    if (w->step < FULL_STEPS)
+        w->n -= w->n % NASTY_SLICE;
+}
+
+static bool padded_layer(worker_t *w, unsigned i)
+{
+    unsigned seed = 77, whole = w->n - w->n % NASTY_SLICE;
+    LAUNCH(w, fill, blocks_of(w->n), &w->x[i + 1], &seed, &w->n);
+    LAUNCH(w, forward, blocks_of(whole), &w->x[i + 1], &w->x[i], &w->w[i], &whole, &w->m[i]);
+    return true;
+}
+
+/* ---- loader: as documents; a batch's tokens are there until the next one's are ---- */
+
+static void loader_begin(worker_t *w)
+{
+    float *last = w->a;
+    unsigned seed = 31 + w->step;
+    documents_begin(w);
+    w->count = w->n / 8;
+    w->a = nasty_alloc(w, w->count * sizeof(float));
+    LAUNCH(w, fill, blocks_of(w->count), &w->a, &seed, &w->count);
+    if (last)
+        nasty_free(w, last);
+}
+
+static void loader_forward(worker_t *w, unsigned i)
+{
+    float by = 0.5f;
+    if (!i)
+        LAUNCH(w, accumulate, blocks_of(w->count), &w->x[1], &w->a, &by, &w->count);
+}
+
+static void loader_finish(worker_t *w)
+{
+    nasty_free(w, w->a);
+}
+
+/* ---- resized: one size for a while, then as documents ---- */
+
+static void resized_begin(worker_t *w)
+{
+    if (w->step >= FULL_STEPS)
+        documents_begin(w);
+}
+
 /* ---- retry: takes what it can get for a cache, and gives it back piece by piece when there is no more ---- */
 
 enum { CACHES = 24, CACHE_BYTES = 3 << 20 };
@@ -253,6 +325,11 @@ const trait_t nasty_memory[] = {
     {.name = "ends", .set_up = ends_set_up, .forward = ends_forward},
     {.name = "batches", .begin = batches_begin},
     {.name = "lengths", .begin = lengths_begin},
+    {.name = "documents", .begin = documents_begin},
+    {.name = "sorted", .begin = sorted_begin},
+    {.name = "loader", .begin = loader_begin, .forward = loader_forward, .finish = loader_finish},
+    {.name = "resized", .begin = resized_begin},
+    {.name = "padded", .begin = padded_begin, .layer = padded_layer},
     {.name = "retry",
      .set_up = retry_set_up,
      .middle = retry_middle,

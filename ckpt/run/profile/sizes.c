@@ -1,0 +1,154 @@
+/* sizes.c: the largest sizes that a step's buffers were seen to have; see profile.h. */
+#include "ckpt/run/profile/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/run/tracker/tracker.h"
+
+/* A kernel may do otherwise with so much more. */
+static const double much = 1.25;
+
+double ebb_operand_bytes(const ebb_trace_t *t, uint32_t operation)
+{
+    const ebb_trace_operation_t *o = &t->operation[operation];
+    double sum = 0;
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
+        sum += (double)t->buffer[t->access[k].buffer].bytes;
+    return sum;
+}
+
+/* What went to the end of its buffer goes to the new one. */
+static void stretch(ebb_profile_t *l, uint32_t access, uint32_t before)
+{
+    ebb_trace_access_t *a = &l->recorded.trace->access[access];
+    const uint32_t now = ebb_tile_count(l->recorded.trace->buffer[a->buffer].bytes);
+    if (l->reach[access].first + l->reach[access].count >= before)
+        l->reach[access].count = now - l->reach[access].first;
+    if (a->tile_count && a->first_tile + a->tile_count >= before)
+        a->tile_count = now - a->first_tile;
+}
+
+static void scale_time(ebb_trace_t *t, uint32_t operation, double operands)
+{
+    ebb_trace_operation_t *o = &t->operation[operation];
+    if (operands > 0)
+        o->duration_ns = (uint64_t)((double)o->duration_ns * ebb_operand_bytes(t, operation) / operands);
+}
+
+/* Where steps grow one by one, an eighth of headroom, so that not every one of them is larger than what is known. */
+static size_t larger(const ebb_profile_t *l, size_t bytes)
+{
+    return l->recorded.any_size && l->grew ? bytes + bytes / 8 : bytes;
+}
+
+static bool stays_itself(const ebb_trace_t *t, uint32_t id)
+{
+    return t->buffer[id].born == EBB_NONE && t->buffer[id].next == id;
+}
+
+static bool outgrows(ebb_device_t *dev, const ebb_trace_t *t, uint32_t id)
+{
+    return !stays_itself(t, id) && ebb_match_bytes(dev, id) > t->buffer[id].bytes;
+}
+
+/* Buffers that go round have one size: any of them is in the place of any other some steps later. */
+static bool is_uneven(const ebb_trace_t *t, uint32_t id)
+{
+    const uint32_t next = t->buffer[id].next;
+    return next != EBB_NONE && next != id && t->buffer[next].bytes != t->buffer[id].bytes;
+}
+
+static void even_rings(ebb_trace_t *t)
+{
+    bool more = true;
+    while (more) {
+        more = false;
+        for (uint32_t id = 0; id < t->buffer_count; id++) {
+            if (!is_uneven(t, id))
+                continue;
+            ebb_trace_buffer_t *b = &t->buffer[id], *next = &t->buffer[b->next];
+            b->bytes = next->bytes = b->bytes > next->bytes ? b->bytes : next->bytes;
+            more = true;
+        }
+    }
+}
+
+/* False: no host memory, and all is as it was. */
+static bool grow(ebb_device_t *dev, ebb_profile_t *l)
+{
+    ebb_trace_t *t = l->recorded.trace;
+    uint32_t *tiles = malloc(((size_t)t->buffer_count + 1) * sizeof *tiles);
+    double *operands = malloc(((size_t)t->operation_count + 1) * sizeof *operands);
+    const bool good = tiles && operands;
+    for (uint32_t i = 0; good && i < t->operation_count; i++)
+        operands[i] = ebb_operand_bytes(t, i);
+    for (uint32_t id = 0; good && id < t->buffer_count; id++) {
+        tiles[id] = ebb_tile_count(t->buffer[id].bytes);
+        if (outgrows(dev, t, id))
+            t->buffer[id].bytes = larger(l, ebb_match_bytes(dev, id));
+    }
+    if (good && l->recorded.any_size)
+        even_rings(t);
+    for (uint32_t k = 0; good && k < t->access_count; k++)
+        stretch(l, k, tiles[t->access[k].buffer]);
+    for (uint32_t i = 0; good && l->recorded.any_size && i < t->operation_count; i++)
+        scale_time(t, i, operands[i]);
+    free(tiles);
+    free(operands);
+    return good;
+}
+
+static double all_bytes(const ebb_trace_t *t)
+{
+    double sum = 0;
+    for (uint32_t id = 0; id < t->buffer_count; id++)
+        sum += (double)t->buffer[id].bytes;
+    return sum;
+}
+
+bool ebb_sizes_are_new(const ebb_profile_t *l)
+{
+    return all_bytes(l->recorded.trace) > much * l->watched_bytes;
+}
+
+void ebb_sizes_note_watched(ebb_profile_t *l)
+{
+    l->watched_bytes = all_bytes(l->recorded.trace);
+}
+
+static void note_least(ebb_device_t *dev, ebb_profile_t *l)
+{
+    const uint32_t count = l->recorded.trace->buffer_count;
+    if (!l->least && l->recorded.any_size)
+        l->least = calloc((size_t)count + 1, sizeof *l->least);
+    for (uint32_t id = 0; l->least && id < count; id++) {
+        const size_t bytes = ebb_match_bytes(dev, id);
+        if (bytes && (!l->least[id] || bytes < l->least[id]))
+            l->least[id] = bytes;
+    }
+}
+
+ebb_trace_t *ebb_profile_enlarged(const ebb_profile_t *l, unsigned times)
+{
+    const ebb_trace_t *now = l->recorded.trace;
+    ebb_trace_t *t = ebb_trace_copy(now);
+    for (uint32_t id = 0; t && l->least && id < t->buffer_count; id++)
+        if (l->least[id] && l->least[id] < t->buffer[id].bytes)
+            t->buffer[id].bytes *= times;
+    for (uint32_t i = 0; t && i < t->operation_count; i++)
+        scale_time(t, i, ebb_operand_bytes(now, i));
+    return t;
+}
+
+bool ebb_profile_grow(ebb_device_t *dev, ebb_profile_t *l)
+{
+    const ebb_trace_t *t = l->recorded.trace;
+    uint32_t id = 0;
+    note_least(dev, l);
+    while (id < t->buffer_count && !outgrows(dev, t, id) && !(l->recorded.any_size && is_uneven(t, id)))
+        id++;
+    const bool grows = id < t->buffer_count && grow(dev, l);
+    l->grew = grows;
+    return grows;
+}

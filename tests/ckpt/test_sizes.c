@@ -1,0 +1,147 @@
+/* Steps of ever other sizes under libebb: some of programs/nasty, for longer. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "program.h"
+
+enum { MIB = 1 << 20 };
+
+static char stats_path[64];
+
+static void run(const char *settings, const char *program, unsigned steps, program_run_t *out)
+{
+    char command[1024];
+    snprintf(command, sizeof command, "SOFTGPU_POISON=1 %s timeout 240 %s %s steps=%u", settings,
+             getenv("TEST_NASTY_PROGRAM"), program, steps);
+    program_run(command, out);
+    if (out->status)
+        fail_msg("%s: %s", command, out->log);
+}
+
+/* In so many MiB, with the same bits. */
+static void run_within(unsigned mib, const char *settings, const char *program, unsigned steps,
+                       program_run_t *with)
+{
+    static program_run_t without;
+    char all[512];
+    run("", program, steps, &without);
+    snprintf(all, sizeof all,
+             "LD_PRELOAD=%s EBB_STRICT=1 EBB_LINK=10G EBB_LOG=info EBB_PLAN_WAIT=600000 EBB_STATS=%s "
+             "SOFTGPU_MEMORY=%uMiB %s",
+             getenv("TEST_LIBEBB"), stats_path, mib, settings);
+    run(all, program, steps, with);
+    assert_string_equal(with->output, without.output);
+    assert_null(strstr(with->log, "please report this"));
+}
+
+static double statistic(const char *key)
+{
+    return program_statistic(stats_path, NULL, key);
+}
+
+static double of_the_variant(const char *key)
+{
+    return program_statistic(stats_path, "\"variants\"", key);
+}
+
+/* Nine in ten of those behind the first twenty are driven. */
+static void steps_of_any_length_are_driven(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *program, *settings;
+        unsigned mib;
+    } runs[] = {{"documents", "", 70},
+                {"documents", "EBB_OFFLOAD=0", 42},
+                {"lengths", "EBB_RECOMPUTE=0", 70},
+                {"loader", "", 70}};
+    enum { STEPS = 120, FIRST = 20 };
+    for (unsigned i = 0; i < sizeof runs / sizeof *runs; i++) {
+        static program_run_t with;
+        run_within(runs[i].mib, runs[i].settings, runs[i].program, STEPS, &with);
+        print_message("%s, %u MiB %s: %.0f of %u steps driven\n", runs[i].program, runs[i].mib,
+                      runs[i].settings, statistic("steps_driven"), STEPS);
+        assert_true(10 * statistic("steps_driven") >= 9 * (STEPS - FIRST));
+        assert_true(statistic("mismatches") == 0 && of_the_variant("any_size") == 1);
+    }
+}
+
+/* Up to when each is longer than the one before, a plan is made anew, but not for each. */
+static void steps_that_grow_are_driven(void **state)
+{
+    (void)state;
+    static program_run_t with;
+    enum { STEPS = 90, LONGEST = 48 };
+    run_within(50, "", "sorted", STEPS, &with);
+    print_message("%.0f of %u steps driven, %.0f plans\n", statistic("steps_driven"), STEPS,
+                  statistic("plans"));
+    assert_non_null(strstr(with.log, "larger than any before"));
+    assert_true(3 * statistic("steps_driven") >= STEPS);
+    assert_true(statistic("plans") <= LONGEST / 4);
+}
+
+/* A plan would take its time from all of them. */
+static void steps_that_fit_are_spared(void **state)
+{
+    (void)state;
+    static program_run_t with;
+    run_within(86, "EBB_OFFLOAD=0", "documents", 100, &with);
+    assert_non_null(strstr(with.log, "most steps fit without a plan"));
+    assert_true(statistic("plans") >= 1 && 4 * statistic("steps_driven") < 100);
+}
+
+/* What was learned of one size, and driven, is learned again when others come. */
+static void one_size_becomes_any(void **state)
+{
+    (void)state;
+    static program_run_t with;
+    run_within(48, "", "resized", 90, &with);
+    assert_non_null(strstr(with.log, "steps are of ever other sizes"));
+    assert_true(of_the_variant("any_size") == 1 && of_the_variant("driven") >= 30);
+}
+
+/* Before a step comes that has no plan, it is said how large that is, and what it would need. */
+static void what_will_not_fit_is_said_ahead(void **state)
+{
+    (void)state;
+    static program_run_t with;
+    run_within(28, "EBB_RECOMPUTE=0", "documents", 60, &with);
+    const char *said = strstr(with.log, "there is no plan within 28 MiB for steps more than ");
+    double times = 0, needed = 0;
+    assert_non_null(said);
+    assert_int_equal(sscanf(said,
+                            "there is no plan within 28 MiB for steps more than %lf times as large as the "
+                            "largest so far; twice as large, they need %lf MiB",
+                            &times, &needed),
+                     2);
+    print_message("%.2f times; twice as large: %.0f MiB\n", times, needed);
+    assert_true(times >= 1 && times < 2 && needed > 28);
+    assert_true(of_the_variant("floor_bytes") <= 28.0 * MIB);
+    assert_true(of_the_variant("double_floor_bytes") == needed * MIB);
+}
+
+static int clean_up(void **state)
+{
+    (void)state;
+    remove(stats_path);
+    return 0;
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_of_any_length_are_driven),  cmocka_unit_test(steps_that_grow_are_driven),
+        cmocka_unit_test(steps_that_fit_are_spared),       cmocka_unit_test(one_size_becomes_any),
+        cmocka_unit_test(what_will_not_fit_is_said_ahead),
+    };
+    snprintf(stats_path, sizeof stats_path, "/tmp/ebb-sizes-stats-%d", (int)getpid());
+    return cmocka_run_group_tests(tests, NULL, clean_up);
+}
