@@ -168,7 +168,7 @@ static bool read_switch(const char *word)
         bool *value;
     } rows[] = {{"--faults", &fuzz_faults},   {"--repeat", &fuzz_repeats}, {"--streams", &fuzz_streams},
                 {"--threads", &fuzz_threads}, {"--arenas", &fuzz_arenas},  {"--tables", &fuzz_tables},
-                {"--mean", &fuzz_is_mean}};
+                {"--mean", &fuzz_is_mean},    {"--lengths", &fuzz_lengths}};
     for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (!strcmp(word, rows[i].name))
             return *rows[i].value = true;

@@ -100,8 +100,8 @@ typedef struct fuzz_worker {
 } fuzz_worker_t;
 
 /* What the command line asks for: at least two streams, at least two threads, buffers that are cut from segments, kernels whose operands
- * only tables in device memory name. */
-extern bool fuzz_faults, fuzz_streams, fuzz_threads, fuzz_arenas, fuzz_tables;
+ * only tables in device memory name, steps whose buffers have other sizes each time. */
+extern bool fuzz_faults, fuzz_streams, fuzz_threads, fuzz_arenas, fuzz_tables, fuzz_lengths;
 /* Of a worker's tables, at most. */
 enum { FUZZ_TABLE_BYTES = FUZZ_CHUNK / 16 };
 
@@ -153,6 +153,8 @@ void fuzz_arena_close(fuzz_worker_t *w);
 
 /* ---- fuzz_work.c: what happens to contents ---- */
 
+/* Where in a buffer an operation begins, in words; with other sizes each time always the same. */
+unsigned fuzz_choose_first(fuzz_worker_t *w, unsigned words);
 void fuzz_initialise(fuzz_worker_t *w, fuzz_buffer_t *b, unsigned s);
 void fuzz_operate(fuzz_worker_t *w);
 /* The same without allocating or freeing. */

@@ -7,7 +7,7 @@
 
 #include "fuzz.h"
 
-enum { PLACES = 48, SLOTS = 32, LATE = 3 };
+enum { PLACES = 48, SLOTS = 32, LATE = 3, SIXTEENTHS = 16, LENGTHS_CALM = 24 };
 
 typedef struct slot {
     unsigned born, dies; /* places; dies < born: in the next step */
@@ -29,6 +29,7 @@ typedef struct script {
     unsigned calm, percent; /* rounds without divergences; of the places that diverge afterwards */
     uint64_t random[PLACES];
     slot_t slot[SLOTS];
+    unsigned length;                    /* of this round, in sixteenths */
     unsigned evaluate_every, evaluated; /* rounds between evaluations, 0: none; places of one */
     unsigned lates, flag_slot;          /* the slot of the buffer by which they know */
     late_t late[LATE];
@@ -92,6 +93,13 @@ static void draw_more(script_t *s, fuzz_worker_t *dice)
                               .random = draw_seed(dice)};
 }
 
+/* In this round: with other sizes each time three in four are as long as the round is. */
+static unsigned words_of(const script_t *s, const slot_t *b)
+{
+    const unsigned words = b->words / SIXTEENTHS * s->length;
+    return !fuzz_lengths || b->random % 4 == 0 || !words ? b->words : words;
+}
+
 static void free_slot(fuzz_worker_t *w, unsigned index)
 {
     if (w->buffer[index].address)
@@ -106,7 +114,7 @@ static void renew(fuzz_worker_t *w, const script_t *s, unsigned i, unsigned roun
     if (round % s->slot[i].every != s->slot[i].phase)
         return;
     free_slot(w, index);
-    fuzz_allocate_at(w, index, s->slot[i].words);
+    fuzz_allocate_at(w, index, words_of(s, &s->slot[i]));
 }
 
 /* What is born and dies at a place. `dice` decides on divergences. */
@@ -127,7 +135,7 @@ static void change_buffers(fuzz_worker_t *w, const script_t *s, unsigned place, 
             continue;
         free_slot(w, index);
         fuzz_allocate_at(w, index,
-                         fuzz_chance(dice, percent) ? b->words + fuzz_below(dice, b->words) : b->words);
+                         fuzz_chance(dice, percent) ? b->words + fuzz_below(dice, b->words) : words_of(s, b));
     }
 }
 
@@ -186,6 +194,10 @@ void fuzz_repeat(fuzz_worker_t *w)
     if (!dice)
         abort();
     dice->random = draw_seed(w);
+    if (fuzz_lengths) { /* learned later */
+        s.calm += LENGTHS_CALM;
+        s.rounds += LENGTHS_CALM;
+    }
     if (w->mean)
         draw_more(&s, fuzz_mean_dice(w));
     fprintf(w->out,
@@ -205,6 +217,8 @@ void fuzz_repeat(fuzz_worker_t *w)
     for (unsigned round = 0; round < s.rounds; round++) {
         const unsigned percent = round < s.calm ? 0 : s.percent;
         w->salt = round * 7919;
+        if (fuzz_lengths)
+            s.length = SIXTEENTHS / 4 + fuzz_below(dice, 3 * SIXTEENTHS / 4 + 1);
         for (unsigned place = 0; place < s.places; place++) {
             change_buffers(w, &s, place, round, dice, percent);
             operate_at(w, &s, place, dice, percent);

@@ -7,6 +7,12 @@
 
 CUfunction fuzz_kernel[FUZZ_KERNELS];
 
+unsigned fuzz_choose_first(fuzz_worker_t *w, unsigned words)
+{
+    enum { FIRST = 48 };
+    return fuzz_below(w, fuzz_lengths && words > FIRST ? FIRST : words);
+}
+
 /* ---- launches ---- */
 
 /* In one of the three ways there are; `block`: the same arguments as one block of memory. */
@@ -65,7 +71,8 @@ static void launch_mix(fuzz_worker_t *w, unsigned s)
     fuzz_order(w, in1, s, false);
     fuzz_order(w, in2, s, false);
     fuzz_order(w, out, s, true);
-    unsigned salt = fuzz_below(w, 1000) + w->salt, skip = fuzz_below(w, in1->words), rest = in1->words - skip;
+    unsigned salt = fuzz_below(w, 1000) + w->salt, skip = fuzz_choose_first(w, in1->words),
+             rest = in1->words - skip;
     CUdeviceptr inside = in1->address + (CUdeviceptr)skip * 4; /* nowhere does its beginning stand */
     block_t a = {.bytes = 0};
     PUT(&a, out->address);
@@ -260,7 +267,7 @@ static void copy_out(fuzz_worker_t *w, unsigned s)
     const fuzz_buffer_t *b = fuzz_take(w, s, false);
     if (!b)
         return;
-    const unsigned first = fuzz_below(w, b->words), words = 1 + fuzz_below(w, b->words - first);
+    const unsigned first = fuzz_choose_first(w, b->words), words = 1 + fuzz_below(w, b->words - first);
     void *to = fuzz_host_memory(w, (size_t)words * 4, true);
     const CUdeviceptr from = b->address + (CUdeviceptr)first * 4;
     if (fuzz_chance(w, 50))
@@ -277,8 +284,8 @@ static void copy_within(fuzz_worker_t *w, unsigned s)
     fuzz_order(w, a, s, false);
     fuzz_order(w, b, s, true);
     const unsigned most = a->words < b->words ? a->words : b->words, words = 1 + fuzz_below(w, most);
-    const CUdeviceptr from = a->address + (CUdeviceptr)fuzz_below(w, a->words - words + 1) * 4,
-                      to = b->address + (CUdeviceptr)fuzz_below(w, b->words - words + 1) * 4;
+    const CUdeviceptr from = a->address + (CUdeviceptr)fuzz_choose_first(w, a->words - words + 1) * 4,
+                      to = b->address + (CUdeviceptr)fuzz_choose_first(w, b->words - words + 1) * 4;
     fuzz_count_need(w, fuzz_chunks((size_t)a->words * 4) + fuzz_chunks((size_t)b->words * 4));
     if (fuzz_chance(w, 50))
         CALL(w, cuMemcpyDtoDAsync(to, from, (size_t)words * 4, w->stream[s]));
@@ -311,7 +318,7 @@ static void touch_part(fuzz_worker_t *w, unsigned s, bool by_copy)
     fuzz_buffer_t *b = fuzz_take(w, s, true);
     if (!b)
         return;
-    const unsigned first = fuzz_below(w, b->words), words = 1 + fuzz_below(w, b->words - first);
+    const unsigned first = fuzz_choose_first(w, b->words), words = 1 + fuzz_below(w, b->words - first);
     if (by_copy)
         copy_in(w, b, first, words, s);
     else
