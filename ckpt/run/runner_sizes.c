@@ -12,7 +12,6 @@
 #include "alloc/base/status.h"
 #include "ckpt/plan/plan.h"
 #include "ckpt/run/drive/drive.h"
-#include "ckpt/run/replay/replay.h"
 #include "ckpt/run/tracker/tracker.h"
 
 /* A step that is so much larger than any before may come soon. */
@@ -33,8 +32,6 @@ void ebb_variant_outgrown(ebb_device_t *dev, ebb_variant_t *k)
         !ebb_profile_grow(dev, k->profile))
         return;
     ebb_log(EBB_INFO, "a step is larger than any before");
-    ebb_tracker_end(dev);
-    ebb_verify_close(dev, k->learned);
     k->learned->alone_ns = ebb_simulate_alone_ns(k->learned->trace);
     ebb_variant_forget_ahead(dev, k);
     ebb_job_end(dev->ebb, k->job);

@@ -1,6 +1,7 @@
 /* drive_verify.c: what a plan discards is compared with what its replays make (replay.h).
  *
- * In the first steps of a drive, and in the first that are of some other size, the host looks at once, and keeps a copy as far as there is memory for it: the copy is put back, and nothing
+ * In the first steps of a drive, and in the first that are of some other size, the host looks at once, and keeps a copy as far as there is
+ * memory for it: the copy is put back, and nothing
  * is lost. Later the device compares, and the program is told (EBB_ON_MISMATCH) by the call with which it waits for what came behind.
  *
  * With EBB_VERIFY=N another Nth of each content is compared in every step, in pieces (profile.h): all steps cost the same, and a launch

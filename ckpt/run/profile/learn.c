@@ -324,10 +324,8 @@ ebb_learned_t ebb_learn_end(ebb_device_t *dev)
     }
     if (!kind->end(dev, !pass->outgrown))
         return lose(dev, l, NULL, true);
-    if (l->recorded.trace && !is_first && ebb_profile_grow(dev, l)) {
-        ebb_tracker_end(dev); /* it goes by the old sizes */
-        ebb_verify_close(dev, &l->recorded);
-    }
+    if (!is_first)
+        ebb_profile_grow(dev, l);
     if (pass->outgrown) {
         l->earlier++;
         close_pass(dev);

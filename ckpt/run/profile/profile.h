@@ -119,7 +119,8 @@ ebb_recording_t *ebb_learn_recording(ebb_device_t *dev);
 bool ebb_learn_relieve(ebb_device_t *dev);
 
 /* A step that the tracker has followed to its end: a buffer has been larger in it than in any before. From now on the recording has the
- * new sizes, with some headroom if that was so in the step before as well, and times in proportion to what operations touch. Nothing that goes by the old ones may be in use. */
+ * new sizes, with some headroom if that was so in the step followed before as well, and times in proportion to what operations touch.
+ * Steps like it are not followed any more; no plan of the old sizes may be in use. */
 bool ebb_profile_grow(ebb_device_t *dev, ebb_profile_t *profile);
 /* A copy of the trace in which every buffer that has had more than one size is so many times as large as the largest; the caller's. NULL:
  * no host memory. */

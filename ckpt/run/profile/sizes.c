@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ckpt/run/replay/replay.h"
 #include "ckpt/run/tracker/tracker.h"
 
 /* A kernel may do otherwise with so much more. */
@@ -148,7 +149,10 @@ bool ebb_profile_grow(ebb_device_t *dev, ebb_profile_t *l)
     note_least(dev, l);
     while (id < t->buffer_count && !outgrows(dev, t, id) && !(l->recorded.any_size && is_uneven(t, id)))
         id++;
-    const bool grows = id < t->buffer_count && grow(dev, l);
-    l->grew = grows;
-    return grows;
+    l->grew = id < t->buffer_count && grow(dev, l);
+    if (l->grew) { /* these go by the old sizes */
+        ebb_tracker_end(dev);
+        ebb_verify_close(dev, &l->recorded);
+    }
+    return l->grew;
 }

@@ -131,7 +131,7 @@ static void refute(ebb_device_t *dev, ebb_recording_t *learned, const check_t *c
             c->id, t->operation[c->operation].name, c->operation);
 }
 
-/* So many bytes are between what was tried, or have been tried themselves while that is little. */
+/* It has not been tried, and is beyond all that was, or little was. */
 static bool is_new_size(const passed_t *p, size_t bytes)
 {
     bool less = false, more = false;
