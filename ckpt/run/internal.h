@@ -128,15 +128,19 @@ typedef struct ebb_steps {
                                       plans do not know */
     uint64_t variant_peak_bytes[EBB_STEP_VARIANTS]; /* the same of each variant's last plan */
     size_t variant_ahead_bytes[EBB_STEP_VARIANTS][EBB_AHEAD];
+    unsigned variant_size_plans[EBB_STEP_VARIANTS]; /* of its size classes, as far as they have one */
 } ebb_steps_t;
 ebb_steps_t ebb_steps(ebb_device_t *dev);
+/* Of a variant's plans. */
+ebb_drive_counts_t ebb_variant_counts(ebb_device_t *dev, unsigned variant);
 
 /* ---- what runner.c, runner_variant.c and runner_plan.c share ---- */
 
 /* What runner.c (the program's operations), runner_variant.c (what is known of a step variant) and runner_plan.c (its
  * plan) share. Guarded by ebb_lock(). */
 
-/* A step variant. */
+/* A step variant; or a size class of one whose steps are of any size: what is planned for those that are no larger than so much
+ * (runner_sizes.c). A class has the recording of its variant, and no profile of its own. */
 typedef struct ebb_variant {
     uint64_t serial; /* of the variant in the finder that this is about; 0: none */
     enum { EBB_PHASE_OBSERVE, EBB_PHASE_LEARN, EBB_PHASE_DRIVE, EBB_PHASE_REACTIVE } phase;
@@ -168,17 +172,24 @@ typedef struct ebb_variant {
     unsigned rest,
         rested; /* REACTIVE because the program did not keep to the plan: for so many steps, and how many have passed; 0: not that */
     bool alone; /* none agrees with those of other variants */
+    /* A size class. */
+    struct ebb_variant *of; /* the variant; NULL: this is one */
+    unsigned size;          /* of its steps: see runner_sizes.c */
+    ebb_trace_t *sized;     /* what it is planned for; owned */
+    double sized_ns;        /* that its operations take */
     /* Of steps of any size: the smallest budgets with a plan, for 1 and 2 times what varies, so many of them; 0: there is none. */
     size_t ahead_bytes[EBB_AHEAD];
     unsigned ahead_count;
     ebb_plan_job_t *ahead; /* looking for the next one; owned; NULL: none */
     unsigned seen;         /* its steps that were looked at, up to as many as there are bits: */
     uint32_t short_of; /* whether more was alive in them than there is room for, the last one in the lowest */
-    bool spared;       /* and most had room: no plan is driven */
+    uint32_t dear;     /* and whether the plan that drove them cost much */
+    bool spared;       /* most had room, and it did: no plan is driven */
 } ebb_variant_t;
 
 struct ebb_runner {
-    ebb_variant_t variant[EBB_STEP_VARIANTS];
+    ebb_variant_t variant
+        [EBB_DRIVES]; /* as the finder numbers them; behind EBB_STEP_VARIANTS: size classes of any of them */
     ebb_variant_t *driving; /* whose plan is driven; NULL: none is */
     bool learns;            /* some step of it is learned, or was */
     bool sized;             /* the budget is a share of a step's peak, and that is known */
@@ -206,6 +217,21 @@ static inline unsigned ebb_variant_number(ebb_device_t *dev, const ebb_variant_t
     return (unsigned)(k - runner->variant);
 }
 
+/* What plans of it are made for, and how long that takes without ebb. */
+static inline const ebb_trace_t *ebb_variant_trace(const ebb_variant_t *k)
+{
+    return k->of ? k->sized : k->learned->trace;
+}
+static inline double ebb_variant_alone_ns(const ebb_variant_t *k)
+{
+    return k->of ? k->sized_ns : k->learned->alone_ns;
+}
+/* Whose steps these are. */
+static inline ebb_variant_t *ebb_variant_itself(ebb_variant_t *k)
+{
+    return k && k->of ? k->of : k;
+}
+
 /* ---- runner_variant.c ---- */
 
 /* By the finder's number; NULL: below 0. */
@@ -228,6 +254,11 @@ void ebb_variant_look_ahead(ebb_device_t *dev, ebb_variant_t *variant);
 void ebb_variant_forget_ahead(ebb_device_t *dev, ebb_variant_t *variant);
 /* A step of it has ended, in which so much was alive at once: whether a plan is worth it. */
 void ebb_variant_note_need(ebb_device_t *dev, ebb_variant_t *variant, size_t most_live_bytes);
+/* At a boundary, one of its plans is driven: that of the next smaller steps, if the last one would have been driven by it. */
+void ebb_variant_fit_size(ebb_device_t *dev, ebb_variant_t *variant);
+/* Its size classes, with their plans. */
+void ebb_variant_forget_sizes(ebb_device_t *dev, ebb_variant_t *variant);
+void ebb_variant_report_size(const ebb_variant_t *size_class);
 
 /* ---- runner_plan.c ---- `present`: the buffers with which the step begins (ebb_tracker_present) ---- */
 
@@ -245,6 +276,8 @@ bool ebb_variant_is_rested(ebb_variant_t *variant);
 void ebb_variant_drive(ebb_device_t *dev, ebb_variant_t *variant, ebb_buffer_t *const *present);
 /* What is driven is looked at now and then, at the end of a step. */
 void ebb_variant_revise_pace(ebb_device_t *dev, ebb_variant_t *variant);
+/* Its plan is installed beside those that are, or asked for. False: it is not driven now; perhaps none is. */
+bool ebb_variant_install_beside(ebb_device_t *dev, ebb_variant_t *variant);
 /* A plan was installed: those that have agreed with it before are, too. */
 void ebb_run_install_others(ebb_device_t *dev);
 /* Another variant is expected than the one whose plan is driven; NULL: none. */

@@ -57,8 +57,26 @@ ebb_steps_t ebb_steps(ebb_device_t *dev)
         runner->steps.variant[i] = ebb_step_variant(runner->finder, i);
         memcpy(runner->steps.variant_ahead_bytes[i], runner->variant[i].ahead_bytes,
                sizeof runner->variant[i].ahead_bytes);
+        runner->steps.variant_size_plans[i] = 0;
+    }
+    for (unsigned i = EBB_STEP_VARIANTS; i < EBB_DRIVES; i++) {
+        const ebb_variant_t *c = &runner->variant[i];
+        if (c->of && c->plan)
+            runner->steps.variant_size_plans[ebb_variant_number(dev, c->of)]++;
     }
     return runner->steps;
+}
+
+ebb_drive_counts_t ebb_variant_counts(ebb_device_t *dev, unsigned variant)
+{
+    struct ebb_runner *runner = dev->run->runner;
+    ebb_drive_counts_t sum = ebb_drive_counts_of(dev, variant);
+    for (unsigned i = EBB_STEP_VARIANTS; i < EBB_DRIVES; i++) {
+        const ebb_drive_counts_t c = ebb_drive_counts_of(dev, i);
+        if (runner->variant[i].of == &runner->variant[variant])
+            ebb_drive_counts_add(&sum, &c);
+    }
+    return sum;
 }
 
 /* A copy to the host: it logs or saves. */
@@ -158,6 +176,28 @@ static void follow(ebb_device_t *dev, const ebb_variant_t *k)
                              !k || (k->phase == EBB_PHASE_REACTIVE && !k->learned) ? NULL : recorded(dev, k));
 }
 
+/* The plan was left in the last step. */
+static void take_leave(ebb_device_t *dev)
+{
+    ebb_variant_t *last = &dev->run->runner->variant[ebb_drive_index(dev)];
+    const uint32_t outgrown = ebb_drive_outgrown(dev);
+    ebb_run_leave(dev, "it was left in the last step");
+    if (last->of && outgrown != EBB_NONE) {
+        ebb_profile_note_apart(last->of->profile, outgrown);
+        ebb_variant_forget_sizes(dev, last->of);
+    }
+}
+
+static void go_on_driving(ebb_device_t *dev, ebb_variant_t *k)
+{
+    struct ebb_runner *runner = dev->run->runner;
+    ebb_variant_revise_pace(dev, runner->driving);
+    if (runner->driving && runner->driving != k)
+        ebb_variant_hear(dev, k, NULL);
+    if (runner->driving && ebb_drive_active(dev))
+        ebb_variant_fit_size(dev, k);
+}
+
 /* False: what a plan needs has to be pinned before it is installed. The call is to be given up; the boundary is acted upon when it is
  * made again. */
 static bool act_at_boundary(ebb_device_t *dev)
@@ -172,6 +212,8 @@ static bool act_at_boundary(ebb_device_t *dev)
         follow(dev, NULL);
         return true;
     }
+    if (runner->driving && ebb_drive_active(dev)) /* a step may have begun as another one than was expected */
+        runner->driving = &runner->variant[ebb_drive_index(dev)];
     ebb_variant_t *ended = ebb_variant_of(dev, ebb_step_ended(runner->finder)),
                   *next = ebb_variant_of(dev, ebb_step_expected(runner->finder));
     if (ended)
@@ -184,20 +226,16 @@ static bool act_at_boundary(ebb_device_t *dev)
     if (runner->driving)
         ebb_drive_catch_up(dev);
     ebb_buffer_t **present = next && next->learned ? ebb_tracker_present(dev, next->learned) : NULL;
-    if (runner->driving && ebb_drive_active(dev))
-        runner->driving =
-            &runner
-                 ->variant[ebb_drive_index(dev)]; /* a step may have begun as another one than was expected */
     if (runner->driving && !ebb_drive_active(dev))
-        ebb_run_leave(dev, "it was left in the last step");
-    else if (runner->driving && runner->driving != next)
+        take_leave(dev);
+    else if (runner->driving && ebb_variant_itself(runner->driving) != next)
         ebb_run_turn_to(dev, next);
     else if (runner->driving && ebb_chunks_created(dev) > ebb_chunks_limit(dev))
         ebb_run_leave(dev, "what is not ebb's has grown beyond its reserve");
-    else if (runner->driving && runner->driving->spared)
+    else if (runner->driving && next->spared)
         ebb_run_leave(dev, "most steps fit without it");
     else if (runner->driving)
-        ebb_variant_revise_pace(dev, runner->driving);
+        go_on_driving(dev, next);
     if (next && !ebb_pinned_is_wanted())
         begin_step(dev, next, present);
     free(present);

@@ -33,7 +33,7 @@ enum { REST_STEPS = 64, MOST_REST_STEPS = 4096 };
 
 static void report_plan(const ebb_plan_sum_t *s, const ebb_variant_t *k)
 {
-    const double ms = (double)k->plan->predicted_ns * 1e-6, alone_ms = k->learned->alone_ns * 1e-6;
+    const double ms = (double)k->plan->predicted_ns * 1e-6, alone_ms = ebb_variant_alone_ns(k) * 1e-6;
     ebb_log(
         EBB_INFO,
         "plan: a step takes %.1f MiB, copies %.1f MiB to the host and %.1f back, and recomputes %.1f; it is "
@@ -80,7 +80,7 @@ static bool ask(ebb_device_t *dev, ebb_variant_t *k, bool floor, ebb_boundary_t 
 {
     const ebb_plan_request_t q = ebb_planning_request(dev, &k->limits, &k->rates);
     ebb_job_end(dev->ebb, k->job);
-    k->job = ebb_job_ask(dev->ebb, floor, k->learned->trace, &q, boundary);
+    k->job = ebb_job_ask(dev->ebb, floor, ebb_variant_trace(k), &q, boundary);
     return k->job;
 }
 
@@ -101,9 +101,14 @@ static void say_refused(ebb_device_t *dev, const ebb_variant_t *k, const char *w
 static void refuse(ebb_device_t *dev, ebb_variant_t *k, const char *why)
 {
     const size_t room = k->limits.device_bytes;
+    if (k->of) { /* that of the largest steps drives its steps, too */
+        k->alone = true;
+        return;
+    }
     if (ebb_options.recompute && ebb_profile_ask_more(dev, k->profile, true)) {
         ebb_log(EBB_INFO, "no plan fits into %zu MiB yet: ebb learns which more launches can be repeated",
                 room >> 20);
+        ebb_variant_forget_sizes(dev, k);
         k->learned = NULL;
         k->phase = EBB_PHASE_LEARN;
         return;
@@ -161,7 +166,8 @@ static void take_plan(ebb_device_t *dev, ebb_variant_t *k, const ebb_plan_job_t 
     k->waited = job->waited;
     k->late_ns = 0;
     k->untold = true;
-    k->learned->refuted = false;
+    if (!k->of)
+        k->learned->refuted = false;
 }
 
 static void take_last(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_job_t *job)
@@ -332,17 +338,19 @@ static void note_plan(ebb_device_t *dev, const ebb_variant_t *k, bool beside)
 {
     struct ebb_runner *runner = dev->run->runner;
     uint64_t small = 0; /* small regions are shared, if they are large enough */
-    for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++)
+    for (unsigned i = 0; i < EBB_DRIVES; i++)
         if (&runner->variant[i] != k && ebb_drive_installed(dev, i) &&
             runner->variant[i].plan->small_bytes > small)
             small = runner->variant[i].plan->small_bytes;
-    const ebb_plan_sum_t sum = ebb_plan_sum(k->plan, k->learned->trace);
+    const ebb_plan_sum_t sum = ebb_plan_sum(k->plan, ebb_variant_trace(k));
     const uint64_t peak = sum.peak_bytes + k->reserved_bytes,
                    both = runner->steps.predicted_peak_bytes +
                           (k->plan->small_bytes > small ? k->plan->small_bytes : 0);
-    runner->steps.plan = sum;
+    if (!k->of)
+        runner->steps.plan = sum;
     runner->steps.predicted_peak_bytes = beside && both > peak ? both : peak;
-    runner->steps.variant_peak_bytes[ebb_variant_number(dev, k)] = runner->steps.predicted_peak_bytes;
+    runner->steps.variant_peak_bytes[ebb_variant_number(dev, k->of ? k->of : k)] =
+        runner->steps.predicted_peak_bytes;
 }
 
 /* Less memory than when the plan was made: what ebb does not own has grown. */
@@ -361,11 +369,14 @@ static bool has_outgrown(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *cons
 /* A plan that what it was made for has left is given up. */
 static void revise_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present)
 {
-    if (k->learned->refuted) {
-        ebb_plan_delete(k->plan);
-        k->plan = NULL;
-        k->learned->refuted = false;
+    for (unsigned i = 0; i < EBB_DRIVES && k->learned->refuted; i++) {
+        ebb_variant_t *other = &dev->run->runner->variant[i];
+        if (other->learned != k->learned || ebb_drive_installed(dev, i))
+            continue;
+        ebb_plan_delete(other->plan);
+        other->plan = NULL;
     }
+    k->learned->refuted = false;
     if (k->plan && k->replans < MOST_REPLANS && has_outgrown(dev, k, present))
         give_up_plan(dev, k);
 }
@@ -377,10 +388,10 @@ void ebb_variant_revise_pace(ebb_device_t *dev, ebb_variant_t *k)
         ebb_variant_hear(dev, k, NULL);
         return;
     }
-    ebb_variant_look_ahead(dev, k);
+    ebb_variant_look_ahead(dev, ebb_variant_itself(k));
     if (k->replans >= MOST_REPLANS || !pace.steps || pace.steps % PACE_STEPS)
         return;
-    if (!ebb_planning_is_late(dev, k->learned->trace, k->plan, &pace, &k->rates))
+    if (!ebb_planning_is_late(dev, ebb_variant_trace(k), k->plan, &pace, &k->rates))
         return;
     /* Until it is made, and where there is none, the one that is driven is better than none. */
     k->late_ns = (double)pace.stall_ns / (double)pace.steps;
@@ -410,7 +421,7 @@ static void not_installed(ebb_device_t *dev, ebb_variant_t *k, ebb_status_t stat
     }
     const ebb_check_limits_t limits = limits_of(dev, k, present);
     if (k->install_failures < MOST_INSTALL_FAILURES &&
-        !ebb_check_plan(k->learned->trace, k->plan, &limits, why, sizeof why)) {
+        !ebb_check_plan(ebb_variant_trace(k), k->plan, &limits, why, sizeof why)) {
         ebb_log(EBB_INFO,
                 "a new plan: with the %zu MiB that are left on the device, and %zu on the host, the last one "
                 "fails: %s",
@@ -429,8 +440,8 @@ static ebb_status_t install(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *c
 {
     if (!ebb_pinned_defer(true))
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory for a plan", 0);
-    const ebb_status_t status =
-        ebb_drive_install(dev, ebb_variant_number(dev, k), k->learned, k->plan, present);
+    const ebb_status_t status = ebb_drive_install(dev, ebb_variant_number(dev, k), k->learned,
+                                                  ebb_variant_trace(k), k->plan, present);
     ebb_pinned_defer(false);
     return status;
 }
@@ -473,6 +484,10 @@ static void begin_driving_with(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t
     k->untold = false;
     note_plan(dev, k, boundary);
     runner->steps.plans++;
+    if (k->of) {
+        ebb_variant_report_size(k);
+        return;
+    }
     report_plan(&runner->steps.plan, k);
     ebb_files_plan(dev, ebb_variant_number(dev, k), k->plan);
 }
@@ -519,15 +534,15 @@ uint64_t ebb_run_need(const ebb_trace_t *t, bool in_chunks)
 static bool leads(ebb_device_t *dev, const ebb_variant_t *k)
 {
     struct ebb_runner *runner = dev->run->runner;
-    const uint64_t need = ebb_run_need(k->learned->trace, false);
-    for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++)
-        if (ebb_drive_installed(dev, i) && ebb_run_need(runner->variant[i].learned->trace, false) >= need)
+    const uint64_t need = ebb_run_need(ebb_variant_trace(k), false);
+    for (unsigned i = 0; i < EBB_DRIVES; i++)
+        if (ebb_drive_installed(dev, i) &&
+            ebb_run_need(ebb_variant_trace(&runner->variant[i]), false) >= need)
             return false;
     return true;
 }
 
-/* Its plan is installed beside those that are. False: it is not driven now; perhaps none is. */
-static bool install_beside(ebb_device_t *dev, ebb_variant_t *k)
+bool ebb_variant_install_beside(ebb_device_t *dev, ebb_variant_t *k)
 {
     struct ebb_runner *runner = dev->run->runner;
     char why[160];
@@ -554,9 +569,10 @@ void ebb_run_install_others(ebb_device_t *dev)
     ebb_variant_t *const driving = runner->driving;
     if (driving && driving->job)
         return;
-    for (unsigned i = 0; i < EBB_STEP_VARIANTS && runner->driving == driving; i++) {
-        ebb_variant_t *k = ebb_variant_of(dev, (int)i);
+    for (unsigned i = 0; i < EBB_DRIVES && runner->driving == driving; i++) {
+        ebb_variant_t *k = i < EBB_STEP_VARIANTS ? ebb_variant_of(dev, (int)i) : &runner->variant[i];
         if (k == driving || k->phase != EBB_PHASE_DRIVE || !k->plan || k->alone ||
+            (k->of && !ebb_drive_installed(dev, ebb_variant_number(dev, k->of))) ||
             !ebb_drive_is_ready(dev, k->learned))
             continue;
         ebb_boundary_t *boundary = ebb_drive_boundary(dev, k->learned);
@@ -577,7 +593,7 @@ void ebb_run_turn_to(ebb_device_t *dev, ebb_variant_t *next)
     if (next && next->phase == EBB_PHASE_DRIVE && next->learned && ebb_drive_at_boundary(dev))
         turned = ebb_drive_installed(dev, ebb_variant_number(dev, next))
                      ? ebb_drive_change(dev, ebb_variant_number(dev, next))
-                     : install_beside(dev, next);
+                     : ebb_variant_install_beside(dev, next);
     if (turned)
         runner->driving = next;
     else if (!ebb_pinned_is_wanted())

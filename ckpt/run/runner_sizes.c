@@ -4,8 +4,13 @@
  * of ebb's finds the smallest budget that has a plan for the largest sizes so far, and the one for twice these: of every buffer that has
  * had more than one. Between them a budget grows about in proportion.
  *
- * A plan for the largest steps slows down the smaller ones as well (bench/shapes.py), which may need none at all. So where it costs much, it is
- * driven only while enough of the last steps did not fit. */
+ * A plan for the largest steps slows down the smaller ones as well (bench/shapes.py), which may need less of one or none at all. So there are size
+ * classes: plans of their own for steps in which the first buffer has at most so many of 32 parts of the bytes that it has in the largest. Such a
+ * plan is made when a step comes that would have been driven by it, and installed beside that for the largest (drive.h). What other buffers
+ * have then is told from the smallest and the largest that were seen (profile.h).
+ *
+ * Where classes cannot be, since the first buffer of a step has always the same size, or buffers go round, a plan that costs much is driven only
+ * while enough of the last steps did not fit. */
 #include "ckpt/run/internal.h"
 
 #include "alloc/base/options.h"
@@ -32,6 +37,7 @@ void ebb_variant_outgrown(ebb_device_t *dev, ebb_variant_t *k)
         !ebb_profile_grow(dev, k->profile))
         return;
     ebb_log(EBB_INFO, "a step is larger than any before");
+    ebb_variant_forget_sizes(dev, k);
     k->learned->alone_ns = ebb_simulate_alone_ns(k->learned->trace);
     ebb_variant_forget_ahead(dev, k);
     ebb_job_end(dev->ebb, k->job);
@@ -44,6 +50,105 @@ void ebb_variant_outgrown(ebb_device_t *dev, ebb_variant_t *k)
     }
 }
 
+/* Of a step's time, its plan takes more than such a share. */
+static bool costs(const ebb_variant_t *k, double share)
+{
+    return k->plan && (double)k->plan->predicted_ns > (1 + share) * ebb_variant_alone_ns(k);
+}
+
+/* ---- size classes ---- */
+
+enum { SIZES = 32 }; /* of the first buffer's bytes in the largest step; class n: up to n of them */
+
+/* Where the plan that is driven takes less of a step's time, there is nothing to gain. */
+static const double negligible = 0.01;
+
+/* NULL: there is none, and if `may_be_new` no room for it either. */
+static ebb_variant_t *find_class(ebb_device_t *dev, ebb_variant_t *k, unsigned size, bool may_be_new)
+{
+    struct ebb_runner *runner = dev->run->runner;
+    ebb_variant_t *unused = NULL;
+    for (unsigned i = EBB_STEP_VARIANTS; i < EBB_DRIVES; i++) {
+        if (runner->variant[i].of == k && runner->variant[i].size == size)
+            return &runner->variant[i];
+        if (!runner->variant[i].of)
+            unused = &runner->variant[i];
+    }
+    return may_be_new ? unused : NULL;
+}
+
+static void forget_class(ebb_device_t *dev, ebb_variant_t *c)
+{
+    ebb_job_end(dev->ebb, c->job);
+    ebb_plan_delete(c->plan);
+    ebb_trace_delete(c->sized);
+    ebb_drive_counts_move(dev, ebb_variant_number(dev, c), ebb_variant_number(dev, c->of));
+    *c = (ebb_variant_t){.serial = 0};
+}
+
+void ebb_variant_forget_sizes(ebb_device_t *dev, ebb_variant_t *k)
+{
+    struct ebb_runner *runner = dev->run->runner;
+    for (unsigned i = EBB_STEP_VARIANTS; i < EBB_DRIVES; i++) {
+        if (runner->variant[i].of != k)
+            continue;
+        if (ebb_drive_installed(dev, i) || runner->driving == &runner->variant[i])
+            ebb_run_leave(dev, "its steps have other sizes than it was made for");
+        forget_class(dev, &runner->variant[i]);
+    }
+}
+
+void ebb_variant_report_size(const ebb_variant_t *c)
+{
+    const double ms = (double)c->plan->predicted_ns * 1e-6, alone_ms = c->sized_ns * 1e-6;
+    ebb_log(
+        EBB_INFO,
+        "a plan for steps of up to %u/%d of the largest: %.3f ms, %.3f more than their operations (%.1f%%)",
+        c->size, SIZES, ms, ms - alone_ms, alone_ms > 0 ? 100 * (ms / alone_ms - 1) : 0);
+}
+
+static bool make_class(ebb_variant_t *c, ebb_variant_t *k, unsigned size)
+{
+    *c = (ebb_variant_t){.of = k, .size = size, .phase = EBB_PHASE_DRIVE, .learned = k->learned};
+    c->rates = k->rates;
+    c->sized = ebb_profile_sized(k->profile, (double)size / SIZES);
+    if (!c->sized) {
+        *c = (ebb_variant_t){.serial = 0};
+        return false;
+    }
+    c->sized_ns = ebb_simulate_alone_ns(c->sized);
+    return true;
+}
+
+/* Of the last step that was driven. */
+static unsigned size_now(ebb_device_t *dev, const ebb_variant_t *k)
+{
+    const size_t first = ebb_drive_first_bytes(dev), most = ebb_profile_first_bytes(k->profile);
+    return first && first < most ? (unsigned)((first * SIZES + most - 1) / most) : SIZES;
+}
+
+/* A plan for that size is not there yet, and would be another one than this. */
+static bool wants_class(ebb_device_t *dev, ebb_variant_t *k, const ebb_variant_t *driving)
+{
+    const unsigned size = size_now(dev, k);
+    const ebb_variant_t *c = find_class(dev, k, size, true);
+    return size < (driving->of ? driving->size : SIZES) && c && !c->alone;
+}
+
+void ebb_variant_fit_size(ebb_device_t *dev, ebb_variant_t *k)
+{
+    struct ebb_runner *runner = dev->run->runner;
+    const unsigned size = size_now(dev, k);
+    if (k->job || k->learned->refuted || !wants_class(dev, k, runner->driving) ||
+        !costs(runner->driving, negligible))
+        return;
+    ebb_variant_t *c = find_class(dev, k, size, true);
+    if (!c || (!c->of && !make_class(c, k, size)))
+        return;
+    if (!ebb_drive_installed(dev, ebb_variant_number(dev, c)) && ebb_variant_install_beside(dev, c))
+        runner->driving = c;
+}
+
 /* ---- steps that need no plan ---- */
 
 enum { LOOKED_AT = 16, FEW = 4, ENOUGH = 8 }; /* few of these steps need a plan, or enough do */
@@ -51,24 +156,24 @@ enum { LOOKED_AT = 16, FEW = 4, ENOUGH = 8 }; /* few of these steps need a plan,
 /* Of a step's time, that a plan may take from every one of them. */
 static const double cheap = 0.03;
 
-static bool is_dear(const ebb_variant_t *k)
-{
-    return k->plan && (double)k->plan->predicted_ns > (1 + cheap) * k->learned->alone_ns;
-}
-
 void ebb_variant_note_need(ebb_device_t *dev, ebb_variant_t *k, size_t most_live_bytes)
 {
-    if (!k->learned || !k->learned->any_size)
+    const ebb_variant_t *driving = dev->run->runner->driving;
+    const uint32_t all = (1u << LOOKED_AT) - 1;
+    if (!k->learned || !k->learned->any_size || !most_live_bytes)
         return;
     const double room = (double)ebb_chunks_limit(dev) * EBB_CHUNK_BYTES,
                  in_chunks = (double)ebb_run_need(k->learned->trace, true) /
                              (double)ebb_run_need(k->learned->trace, false);
-    k->short_of = (k->short_of << 1 | ((double)most_live_bytes * in_chunks > room)) & ((1u << LOOKED_AT) - 1);
+    k->short_of = (k->short_of << 1 | ((double)most_live_bytes * in_chunks > room)) & all;
+    k->dear = (k->dear << 1 | (driving && ebb_variant_itself(dev->run->runner->driving) == k &&
+                               costs(driving, cheap) && !wants_class(dev, k, driving))) &
+              all;
     k->seen += k->seen < LOOKED_AT;
     const int needed = __builtin_popcount(k->short_of);
     if (k->seen < LOOKED_AT)
         return;
-    if (k->spared ? needed >= ENOUGH : needed <= FEW && is_dear(k)) {
+    if (k->spared ? needed >= ENOUGH : needed <= FEW && __builtin_popcount(k->dear) >= ENOUGH) {
         k->spared = !k->spared;
         ebb_log(EBB_INFO, k->spared ? "most steps fit without a plan: none is driven while that is so"
                                     : "a plan is driven again: many steps do not fit without");

@@ -10,7 +10,7 @@
 
 void ebb_run_leave(ebb_device_t *dev, const char *why)
 {
-    _Static_assert(EBB_DRIVES >= EBB_STEP_VARIANTS, "an index for each variant");
+    _Static_assert(EBB_DRIVES > EBB_STEP_VARIANTS, "an index for each variant, and some for size classes");
     dev->run->runner->driving = NULL;
     ebb_drive_leave(dev, why);
     ebb_tracker_end(dev);
@@ -24,6 +24,7 @@ void ebb_variant_forget(ebb_device_t *dev, ebb_variant_t *k)
         ebb_tracker_end(dev);
     ebb_job_end(dev->ebb, k->job);
     k->job = NULL;
+    ebb_variant_forget_sizes(dev, k);
     ebb_variant_forget_ahead(dev, k);
     ebb_plan_delete(k->plan);
     ebb_profile_delete(dev, k->profile);

@@ -80,6 +80,8 @@ static const program_t programs[] = {
     {.name = "documents", .group = "memory", .steps = 60, .any_size = true, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},
     {.name = "sorted", .group = "memory", .steps = 80, .any_size = true, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},
     {.name = "loader", .group = "memory", .steps = 60, .any_size = true, .rotates = true, .operation = {{"forward", "proven"}}},
+    {.name = "targets", .group = "memory", .steps = 60, .any_size = true, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},
+    {.name = "experts", .group = "memory", .steps = 60, .any_size = true, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},
     {.name = "resized", .group = "memory", .steps = 70, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},
     {.name = "padded", .group = "memory", .steps = 60, .any_size = true, .operation = {{"forward", "proven"}, {"fill", "proven"}}},
     {.name = "retry", .group = "memory", .operation = {{"forward", "proven"}}},

@@ -59,7 +59,8 @@ static void steps_of_any_length_are_driven(void **state)
     (void)state;
     static const struct {
         const char *program, *settings;
-    } runs[] = {{"documents", ""}, {"documents", "EBB_OFFLOAD=0"}, {"lengths", "EBB_RECOMPUTE=0"}, {"loader", ""}};
+    } runs[] = {
+        {"documents", ""}, {"documents", "EBB_OFFLOAD=0"}, {"lengths", "EBB_RECOMPUTE=0"}, {"loader", ""}};
     enum { STEPS = 120, FIRST = 20, BUDGET = 40 };
     for (unsigned i = 0; i < sizeof runs / sizeof *runs; i++) {
         static program_run_t with;
@@ -82,15 +83,37 @@ static void steps_that_grow_are_driven(void **state)
                   statistic("plans"));
     assert_non_null(strstr(with.log, "larger than any before"));
     assert_true(3 * statistic("steps_driven") >= STEPS);
-    assert_true(statistic("plans") <= LONGEST / 4);
+    /* Plans for smaller steps are made anew as well. */
+    assert_true(statistic("plans") <= LONGEST);
 }
 
-/* A plan would take its time from all of them. */
+/* They take no time from what fits; and where a second buffer's size has nothing to do with the first one's, that is found out once. */
+static void smaller_steps_have_plans_of_their_own(void **state)
+{
+    (void)state;
+    static const char *programs[] = {"documents", "targets"};
+    enum { STEPS = 120, FIRST = 20, FALLBACKS = 2 };
+    for (unsigned i = 0; i < 2; i++) {
+        static program_run_t with;
+        run_within(70, "EBB_OFFLOAD=0", programs[i], STEPS, &with);
+        print_message("%s: %.0f steps driven, %.0f plans for smaller steps, left %.0f times\n", programs[i],
+                      statistic("steps_driven"), of_the_variant("size_plans"), of_the_variant("fallbacks"));
+        assert_non_null(strstr(with.log, "a plan for steps of up to "));
+        assert_null(strstr(with.log, "most steps fit without a plan"));
+        assert_true(10 * statistic("steps_driven") >= 9 * (STEPS - FIRST));
+        assert_true(of_the_variant("size_plans") >= 4 && of_the_variant("fallbacks") <= FALLBACKS);
+        assert_true(of_the_variant("driven") == statistic("steps_driven"));
+        assert_true(2 * of_the_variant("replays") < statistic("dropped") * statistic("steps_driven"));
+        assert_true(statistic("mismatches") == 0);
+    }
+}
+
+/* Where a step's buffers go round, there are none; then a plan would take its time from all of them. */
 static void steps_that_fit_are_spared(void **state)
 {
     (void)state;
     static program_run_t with;
-    run_within(86, "EBB_OFFLOAD=0", "documents", 100, &with);
+    run_within(76, "EBB_OFFLOAD=0", "loader", 100, &with);
     assert_non_null(strstr(with.log, "most steps fit without a plan"));
     assert_true(statistic("plans") >= 1 && 4 * statistic("steps_driven") < 100);
 }
@@ -135,8 +158,11 @@ static int clean_up(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_of_any_length_are_driven),  cmocka_unit_test(steps_that_grow_are_driven),
-        cmocka_unit_test(steps_that_fit_are_spared),       cmocka_unit_test(one_size_becomes_any),
+        cmocka_unit_test(steps_of_any_length_are_driven),
+        cmocka_unit_test(smaller_steps_have_plans_of_their_own),
+        cmocka_unit_test(steps_that_grow_are_driven),
+        cmocka_unit_test(steps_that_fit_are_spared),
+        cmocka_unit_test(one_size_becomes_any),
         cmocka_unit_test(what_will_not_fit_is_said_ahead),
     };
     snprintf(stats_path, sizeof stats_path, "/tmp/ebb-sizes-stats-%d", (int)getpid());

@@ -433,7 +433,7 @@ static ebb_buffer_t *serve_birth(ebb_device_t *dev, const ebb_request_t *q)
          !b && id < drive->trace->buffer_count && drive->trace->buffer[id].born == drive->cursor &&
          (id == drive->next_birth || !drive->learned->any_size); /* then only their order tells them apart */
          id = ebb_first_birth(dev, id + 1))
-        if (!ebb_site_of(dev, id)->buffer && ebb_birth_has_room(drive->learned, id, q->bytes) &&
+        if (!ebb_site_of(dev, id)->buffer && ebb_birth_has_room(drive, id, q->bytes) &&
             (!q->stream || ebb_drive_stream_number(dev, q->stream) < drive->streams))
             b = place(dev, id, q);
     return b;
@@ -452,6 +452,7 @@ ebb_buffer_t *ebb_drive_serve(ebb_device_t *dev, const ebb_request_t *q)
 {
     if (!ebb_driven(dev)->active || (ebb_is_between_steps(dev) && !ebb_drive_begin_step(dev)))
         return NULL;
+    ebb_drive_fit(dev, q);
     ebb_buffer_t *b = serve_birth(dev, q);
     if (!b && ebb_drive_change_over(dev, q, NULL))
         b = serve_birth(dev, q);
@@ -459,12 +460,14 @@ ebb_buffer_t *ebb_drive_serve(ebb_device_t *dev, const ebb_request_t *q)
         b = serve_birth(dev, q);
     if (b || !ebb_driven(dev)->active)
         return b;
-    if (outgrows(dev, q))
+    if (outgrows(dev, q)) {
+        ebb_driven(dev)->outgrown = ebb_driven(dev)->next_birth;
         ebb_drive_leave(dev, "a buffer that is larger than any before");
-    else if (ebb_unplanned_allocation(dev, q))
+    } else if (ebb_unplanned_allocation(dev, q)) {
         ebb_driven(dev)->counts.unplanned++;
-    else
+    } else {
         ebb_drive_leave(dev, "an allocation that was not planned");
+    }
     return NULL;
 }
 

@@ -14,7 +14,9 @@
  * device or on the host, and everything else of a plan lies on what is free then, the same chunks for all of them. So when a
  * step is over another plan takes over at once (ebb_drive_change), without a copy, a mapping or a wait of the host; the program's stream
  * waits for the copies that are under way, as a plan orders only its own. When one is left, all are taken apart.
- * A plan that was not made for that has its buffers elsewhere as a rule (ebb_drive_boundary). Not shared: buffers that go round (they
+ * A plan that was not made for that has its buffers elsewhere as a rule (ebb_drive_boundary). Plans for one recording, of several sizes
+ * (tracker.h), are such plans as well: the first buffer that a step allocates tells which one drives it, the one for the smallest sizes
+ * into which it fits; and the host blocks of what is born in a step are those of the plan that is driven. Not shared: buffers that go round (they
  * would have to be in the same places of the same ring whenever variants change), and anything under EBB_GUARD (which of a place's
  * addresses are mapped is each plan's own).
  *
@@ -41,6 +43,7 @@ typedef struct ebb_drive_counts {
     double alone_ns;    /* that these take without ebb */
     size_t peak_bytes;  /* most chunks that existed at once while driving */
 } ebb_drive_counts_t;
+void ebb_drive_counts_add(ebb_drive_counts_t *sum, const ebb_drive_counts_t *counts);
 /* Of all plans; of those that have had this index. */
 ebb_drive_counts_t ebb_drive_counts(ebb_device_t *dev);
 ebb_drive_counts_t ebb_drive_counts_of(ebb_device_t *dev, unsigned plan_index);
@@ -53,7 +56,7 @@ typedef struct ebb_drive_pace {
 } ebb_drive_pace_t;
 ebb_drive_pace_t ebb_drive_pace(ebb_device_t *dev);
 
-enum { EBB_DRIVES = 8 };
+enum { EBB_DRIVES = 24 };
 
 /* Device bytes that a plan for this recording could have: the budget less what it cannot move, and what plans that are installed have for
  * themselves. `present` [buffers]: the buffers
@@ -71,16 +74,24 @@ bool ebb_drive_is_ready(ebb_device_t *dev, const ebb_recording_t *learned);
  * driven, or none may be beside it, or no memory. */
 ebb_boundary_t *ebb_drive_boundary(ebb_device_t *dev, const ebb_recording_t *learned);
 
-/* Begins to drive, where nothing is installed under this index. Borrows recording and plan until the drive ends. If another plan is driven, that
+/* Begins to drive, where nothing is installed under this index. Borrows recording, trace and plan until the drive ends. The trace is what
+ * the plan is made for: the recording's, or the same with smaller sizes (ebb_profile_sized). If another plan is driven, that
  * must be at the end of a step, and this one agree with its boundary. It succeeds, or everything is as it was but for where residence
  * has its contents (logged): the plan that was driven still is. CUDA_ERROR_NOT_FOUND: buffers or streams that the recording
  * means are gone; CUDA_ERROR_OUT_OF_MEMORY: device or host have too little; else the driver's refusal. */
 ebb_status_t ebb_drive_install(ebb_device_t *dev, unsigned plan_index, ebb_recording_t *learned,
-                               const ebb_plan_t *plan, ebb_buffer_t *const *present);
+                               const ebb_trace_t *trace, const ebb_plan_t *plan,
+                               ebb_buffer_t *const *present);
 bool ebb_drive_active(ebb_device_t *dev);
 bool ebb_drive_installed(ebb_device_t *dev, unsigned plan_index);
 /* The plan that is driven, or was last. */
 unsigned ebb_drive_index(ebb_device_t *dev);
+/* The buffer because of which it was left, since a step's was larger than it provides for; EBB_NONE: it was not that. */
+uint32_t ebb_drive_outgrown(ebb_device_t *dev);
+/* Bytes of the first buffer that the last driven step has allocated; 0: it was none of the plan's. */
+size_t ebb_drive_first_bytes(ebb_device_t *dev);
+/* What was counted under one index counts under the other from now on. */
+void ebb_drive_counts_move(ebb_device_t *dev, unsigned from, unsigned to);
 /* A plan is driven, and nothing of it is in use but what outlives the step. */
 bool ebb_drive_at_boundary(ebb_device_t *dev);
 /* At the end of a step: from here on the plan of another index is driven. False: it is not installed, or something is in use. */

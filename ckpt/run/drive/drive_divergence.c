@@ -1,5 +1,6 @@
 /* drive_divergence.c: steps that are not quite what was expected, and are driven all the same: one that goes on as one of another
- * variant, whose plan is installed as well; and one that leaves out copies to the host, as a program does that logs now and then.
+ * variant, or of another size, whose plan is installed as well; and one that leaves out copies to the host, as a program does that logs
+ * now and then.
  */
 #include <string.h>
 
@@ -57,7 +58,7 @@ static bool could_go_on(ebb_device_t *dev, const drive_t *d, const ebb_request_t
     for (uint32_t i = 0; i < t->buffer_count; i++) {
         if (t->buffer[i].born < at || (op && t->buffer[i].born == at))
             return false;
-        suits |= q && t->buffer[i].born == at && ebb_birth_has_room(d->learned, i, q->bytes);
+        suits |= q && t->buffer[i].born == at && ebb_birth_has_room(d, i, q->bytes);
     }
     for (uint32_t i = 0; i < at; i++)
         if (!is_same(ebb_driven(dev), d, i))
@@ -96,6 +97,32 @@ bool ebb_drive_change_over(ebb_device_t *dev, const ebb_request_t *q, const ebb_
             could_go_on(dev, ebb_share_drive(dev, i), q, op))
             return go_on_with(dev, i);
     return false;
+}
+
+/* ---- plans for several sizes ---- */
+
+/* Of the first buffer that a step allocates, where it allocates any. */
+static size_t first_bytes(const drive_t *d, uint32_t id)
+{
+    return id < d->trace->buffer_count ? d->trace->buffer[id].bytes : 0;
+}
+
+void ebb_drive_fit(ebb_device_t *dev, const ebb_request_t *q)
+{
+    const uint32_t first = ebb_first_birth(dev, 0);
+    unsigned best = ebb_drive_index(dev);
+    if (!ebb_driven(dev)->learned->any_size || !is_untouched(dev))
+        return;
+    dev->run->drives->first_bytes = q->bytes;
+    for (unsigned i = 0; i < EBB_DRIVES; i++) {
+        const drive_t *d = ebb_share_drive(dev, i), *b = ebb_share_drive(dev, best);
+        if (d->installed && d->learned == b->learned && q->bytes <= first_bytes(d, first) &&
+            (q->bytes > first_bytes(b, first) || first_bytes(d, first) < first_bytes(b, first)) &&
+            could_go_on(dev, d, q, NULL))
+            best = i;
+    }
+    if (best != ebb_drive_index(dev))
+        go_on_with(dev, best);
 }
 
 /* ---- copies to the host that the program leaves out ---- */
@@ -145,7 +172,7 @@ bool ebb_drive_skip(ebb_device_t *dev, const ebb_request_t *q, const ebb_operati
          q && i < ebb_driven(dev)->trace->buffer_count && ebb_driven(dev)->trace->buffer[i].born <= at;
          i = ebb_first_birth(dev, i + 1))
         if (ebb_driven(dev)->trace->buffer[i].born > ebb_driven(dev)->cursor &&
-            ebb_birth_has_room(ebb_driven(dev)->learned, i, q->bytes))
+            ebb_birth_has_room(ebb_driven(dev), i, q->bytes))
             return leave_out(dev, ebb_driven(dev)->trace->buffer[i].born);
     return q || ebb_record_difference(ebb_driven(dev)->learned, at, op) ? true : leave_out(dev, at);
 }

@@ -71,7 +71,9 @@ size_t ebb_drive_host_room(ebb_device_t *dev, const ebb_recording_t *learned, eb
         const ebb_trace_buffer_t *t = &learned->trace->buffer[i];
         const ebb_buffer_t *b =
             persists(t) && ebb_is_large(t) ? ebb_recorded_buffer(dev, learned, present, i) : NULL;
+        const ebb_host_t *shared = ebb_share_host(dev, learned, i);
         room += b ? ebb_residence_pinned_bytes(b) + ebb_share_pinned_bytes(b) : 0;
+        room += shared ? shared->bytes : 0;
         used += ebb_is_large(t) ? page : 0; /* blocks are whole pages */
     }
     return room > used ? room - used : 0;
@@ -150,6 +152,7 @@ static void take_over(ebb_device_t *dev)
     }
     for (uint32_t i = 0; i < drive->plan->place_count; i++)
         drive->site[i].owned = true;
+    ebb_share_gather_hosts(dev);
 }
 
 /* Wherever it is, in all steps of a period; after it all are in their own places again. */
@@ -171,7 +174,15 @@ static bool lacks_host(ebb_device_t *dev, uint32_t place)
     drive_t *drive = ebb_driven(dev);
     const site_t *s = &drive->site[place];
     const ebb_persistent_t *k = ebb_share_persistent(dev, place);
-    return !s->host.at && !(k && k->site.host.at) && !(s->found && ebb_residence_pinned_bytes(s->buffer));
+    return !s->host.at && !(k && k->site.host.at) && !(s->found && ebb_residence_pinned_bytes(s->buffer)) &&
+           !(place < drive->trace->buffer_count && ebb_share_host(dev, drive->learned, place));
+}
+
+/* Enough for what plans of the same recording have in it, whichever is driven. */
+static size_t host_bytes(const drive_t *drive, uint32_t place)
+{
+    return place < drive->trace->buffer_count ? drive->learned->trace->buffer[place].bytes
+                                              : drive->plan->place[place].bytes;
 }
 
 static ebb_status_t want_hosts(ebb_device_t *dev)
@@ -182,7 +193,7 @@ static ebb_status_t want_hosts(ebb_device_t *dev)
         if ((drive->site[i].evicted ||
              (i < drive->trace->buffer_count && starts(drive, &drive->site[i], i, false))) &&
             lacks_host(dev, i))
-            bytes[count++] = drive->plan->place[i].bytes;
+            bytes[count++] = host_bytes(drive, i);
     const bool have = !bytes || ebb_pinned_want(drive->device, bytes, count, false);
     free(bytes);
     return have ? 0 : ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory for a plan", 0);
@@ -198,7 +209,7 @@ static ebb_status_t find_hosts(ebb_device_t *dev)
             continue;
         if (!lacks_host(dev, i))
             continue;
-        const size_t bytes = drive->plan->place[i].bytes;
+        const size_t bytes = host_bytes(drive, i);
         s->host = (ebb_host_t){ebb_pinned_alloc(drive->device, bytes), true, bytes};
         if (!s->host.at)
             return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory for a plan", bytes);
@@ -411,18 +422,19 @@ static ebb_status_t prepare(ebb_device_t *dev, ebb_buffer_t *const *present)
 }
 
 ebb_status_t ebb_drive_install(ebb_device_t *dev, unsigned plan_index, ebb_recording_t *learned,
-                               const ebb_plan_t *plan, ebb_buffer_t *const *present)
+                               const ebb_trace_t *trace, const ebb_plan_t *plan, ebb_buffer_t *const *present)
 {
     const ebb_share_mark_t before = ebb_share_begin(dev, plan_index);
     drive_t *drive = ebb_driven(dev);
     *drive = (drive_t){.counts = drive->counts, .clock = drive->clock};
     drive->device = dev;
     drive->learned = learned;
-    drive->trace = learned->trace;
+    drive->trace = trace;
     drive->plan = plan;
     drive->stream = learned->stream;
-    drive->clock.alone_ns = learned->alone_ns;
+    drive->clock.alone_ns = trace == learned->trace ? learned->alone_ns : ebb_simulate_alone_ns(trace);
     drive->streams = ebb_plan_streams(drive->trace);
+    drive->outgrown = EBB_NONE;
     drive->installed = true;
     ebb_residence_waited(dev);
     ebb_heap_reclaim(dev, SIZE_MAX, true);

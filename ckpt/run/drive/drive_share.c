@@ -41,6 +41,16 @@ unsigned ebb_drive_index(ebb_device_t *dev)
     return dev->run->drives->driven;
 }
 
+uint32_t ebb_drive_outgrown(ebb_device_t *dev)
+{
+    return ebb_driven(dev)->outgrown;
+}
+
+size_t ebb_drive_first_bytes(ebb_device_t *dev)
+{
+    return dev->run->drives->first_bytes;
+}
+
 bool ebb_drive_installed(ebb_device_t *dev, unsigned plan_index)
 {
     return dev->run->drives->of[plan_index].installed;
@@ -74,23 +84,40 @@ ebb_drive_counts_t ebb_drive_counts_of(ebb_device_t *dev, unsigned plan_index)
     return counts;
 }
 
+void ebb_drive_counts_add(ebb_drive_counts_t *sum, const ebb_drive_counts_t *c)
+{
+    sum->steps += c->steps;
+    sum->replays += c->replays;
+    sum->fallbacks += c->fallbacks;
+    sum->unplanned += c->unplanned;
+    sum->changes += c->changes;
+    sum->stall_ns += c->stall_ns;
+    sum->ns += c->ns;
+    sum->timed += c->timed;
+    sum->alone_ns += c->alone_ns;
+    sum->peak_bytes = c->peak_bytes > sum->peak_bytes ? c->peak_bytes : sum->peak_bytes;
+}
+
 ebb_drive_counts_t ebb_drive_counts(ebb_device_t *dev)
 {
     ebb_drive_counts_t sum = {0};
     for (unsigned i = 0; i < EBB_DRIVES; i++) {
         const ebb_drive_counts_t c = ebb_drive_counts_of(dev, i);
-        sum.steps += c.steps;
-        sum.replays += c.replays;
-        sum.fallbacks += c.fallbacks;
-        sum.unplanned += c.unplanned;
-        sum.changes += c.changes;
-        sum.stall_ns += c.stall_ns;
-        sum.ns += c.ns;
-        sum.timed += c.timed;
-        sum.alone_ns += c.alone_ns;
-        sum.peak_bytes = c.peak_bytes > sum.peak_bytes ? c.peak_bytes : sum.peak_bytes;
+        ebb_drive_counts_add(&sum, &c);
     }
     return sum;
+}
+
+void ebb_drive_counts_move(ebb_device_t *dev, unsigned from, unsigned to)
+{
+    drive_t *a = &dev->run->drives->of[from], *b = &dev->run->drives->of[to];
+    ebb_drive_counts_add(&b->counts, &a->counts);
+    b->clock.ns += a->clock.ns;
+    b->clock.count += a->clock.count;
+    b->clock.sum_alone_ns += a->clock.sum_alone_ns;
+    a->counts = (ebb_drive_counts_t){0};
+    a->clock.ns = a->clock.count = 0;
+    a->clock.sum_alone_ns = 0;
 }
 
 /* ---- chunks ---- */
@@ -205,6 +232,29 @@ static void deactivate(ebb_device_t *dev)
     drive->active = false;
 }
 
+ebb_host_t *ebb_share_host(ebb_device_t *dev, const ebb_recording_t *learned, uint32_t buffer)
+{
+    for (unsigned i = 0; learned->trace->buffer[buffer].born != EBB_NONE && i < EBB_DRIVES; i++) {
+        const drive_t *d = &dev->run->drives->of[i];
+        if (d->installed && d->learned == learned && d->site && d->site[buffer].host.at)
+            return &d->site[buffer].host;
+    }
+    return NULL;
+}
+
+void ebb_share_gather_hosts(ebb_device_t *dev)
+{
+    drive_t *drive = ebb_driven(dev);
+    for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
+        ebb_host_t *from =
+            drive->site[i].host.at || !drive->site[i].evicted ? NULL : ebb_share_host(dev, drive->learned, i);
+        if (!from)
+            continue;
+        drive->site[i].host = *from;
+        *from = (ebb_host_t){.at = NULL};
+    }
+}
+
 /* And back. Other places hold nothing when a step begins. */
 static void activate(ebb_device_t *dev)
 {
@@ -218,6 +268,7 @@ static void activate(ebb_device_t *dev)
         move_site(s, &k->site);
         s->buffer->number = i + 1;
     }
+    ebb_share_gather_hosts(dev);
     drive->cursor = drive->trace->operation_count;
     drive->active = true;
 }

@@ -98,7 +98,7 @@ typedef struct drive {
     bool active;              /* and driven */
     ebb_device_t *device;     /* whose memory it arranges */
     ebb_recording_t *learned; /* borrowed */
-    const ebb_trace_t *trace; /* learned->trace */
+    const ebb_trace_t *trace; /* borrowed: learned->trace, or of smaller sizes */
     const ebb_plan_t *plan;   /* borrowed */
     ebb_stream_t
         *stream;      /* compute; where there are several, the first operation's: steps begin and end on it */
@@ -140,6 +140,7 @@ typedef struct drive {
     uint32_t late;                /* buffers that should have been freed */
     bool unplanned;               /* the operation under way is none of the plan's */
     bool resized;                 /* buffers of this step are smaller than planned */
+    uint32_t outgrown;            /* this one would have been larger, so it was left; EBB_NONE: none */
 
     check_t *check;
     uint32_t *check_at; /* [actions]: the check that begins or ends there; EBB_NONE: none */
@@ -152,7 +153,8 @@ typedef struct drive {
 
 struct ebb_drives {
     drive_t of[EBB_DRIVES];
-    unsigned driven; /* the one that is driven, else the one that was last */
+    unsigned driven;    /* the one that is driven, else the one that was last */
+    size_t first_bytes; /* ebb_drive_first_bytes */
 };
 
 static inline drive_t *ebb_driven(ebb_device_t *dev)
@@ -231,6 +233,10 @@ void ebb_share_take(ebb_device_t *dev, uint32_t place);
 bool ebb_share_add(ebb_device_t *dev, uint32_t place);
 bool ebb_share_has(const ebb_buffer_t *buffer);
 size_t ebb_share_pinned_bytes(const ebb_buffer_t *buffer); /* its host block, if it is persistent */
+/* The host block that an installed plan for this recording has for a buffer that is born in the step. NULL: none has one. */
+ebb_host_t *ebb_share_host(ebb_device_t *dev, const ebb_recording_t *learned, uint32_t buffer);
+/* They are the driven plan's from now on. */
+void ebb_share_gather_hosts(ebb_device_t *dev);
 /* Chunks for all of the plan's, new ones as far as none are free between steps; and which of them persistent buffers have got. */
 ebb_status_t ebb_share_bind_chunks(ebb_device_t *dev);
 bool ebb_share_note_chunks(ebb_device_t *dev); /* false: no host memory, and none are noted */
@@ -272,10 +278,10 @@ static inline bool ebb_place_has_room(const ebb_trace_buffer_t *t, size_t bytes)
 }
 
 /* For a buffer that is born in the step. */
-static inline bool ebb_birth_has_room(const ebb_recording_t *learned, uint32_t id, size_t bytes)
+static inline bool ebb_birth_has_room(const drive_t *drive, uint32_t id, size_t bytes)
 {
-    const ebb_trace_buffer_t *t = &learned->trace->buffer[id];
-    return learned->any_size ? bytes <= t->bytes : ebb_place_has_room(t, bytes);
+    const ebb_trace_buffer_t *t = &drive->trace->buffer[id];
+    return drive->learned->any_size ? bytes <= t->bytes : ebb_place_has_room(t, bytes);
 }
 
 /* What a place has of content: all of it is copied, compared, replaced. */
@@ -290,6 +296,8 @@ static inline size_t ebb_content_bytes(ebb_device_t *dev, uint32_t place)
 /* drive_divergence.c. What comes now (an allocation or an operation) is not planned. */
 /* On with a plan where it is. False: there is none. */
 bool ebb_drive_change_over(ebb_device_t *dev, const ebb_request_t *request, const ebb_operation_t *operation);
+/* A step's first allocation: on with the plan for the smallest sizes into which it fits. */
+void ebb_drive_fit(ebb_device_t *dev, const ebb_request_t *request);
 /* Leaves out copies to the host, if it is planned behind them. False: the plan has been left. */
 bool ebb_drive_skip(ebb_device_t *dev, const ebb_request_t *request, const ebb_operation_t *operation);
 /* Logs which words of the planned launch do not lead where they are to, so that the reason can be found. */

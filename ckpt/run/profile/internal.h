@@ -82,6 +82,7 @@ struct ebb_profile {
     unsigned kind, turn;      /* of the next pass: its row, and how often that was given */
     bool all;                 /* what is hardly worth it is proven as well */
     bool grew;                /* in the last step that was followed (sizes.c) */
+    bool *apart;              /* [buffers] sizes that do not follow the first one's; NULL: none is known */
     double watched_bytes;     /* of all buffers, when all launches were watched last */
     unsigned given, lost_in_a_row;
     unsigned earlier;    /* given before what is recorded now */

@@ -126,6 +126,16 @@ bool ebb_profile_grow(ebb_device_t *dev, ebb_profile_t *profile);
  * no host memory. */
 ebb_trace_t *ebb_profile_enlarged(const ebb_profile_t *profile, unsigned times);
 
+/* Of a recording whose steps are of any size. Bytes of the first buffer that the largest step allocates, by which the size of a step is told as
+ * soon as it begins; 0: it has had one size only. */
+size_t ebb_profile_first_bytes(const ebb_profile_t *profile);
+/* A copy of the trace as it is when that buffer has so large a share of these: each has what lies evenly between the least and the most bytes
+ * that it has had, times in proportion; the caller's. NULL: no host memory. */
+ebb_trace_t *ebb_profile_sized(const ebb_profile_t *profile, double share);
+/* A buffer was larger than that: its size does not follow the first one's. Such a trace has the most bytes for it, and for those that have had
+ * the same least and most. */
+void ebb_profile_note_apart(ebb_profile_t *profile, uint32_t buffer);
+
 /* What happens in it. `before`: its buffers are resident and held; after `after` they need not be. */
 void ebb_learn_before(ebb_device_t *dev, const ebb_operation_t *operation);
 void ebb_learn_after(ebb_device_t *dev, const ebb_operation_t *operation, CUresult result);

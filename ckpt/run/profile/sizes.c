@@ -142,6 +142,72 @@ ebb_trace_t *ebb_profile_enlarged(const ebb_profile_t *l, unsigned times)
     return t;
 }
 
+static size_t least(const ebb_profile_t *l, uint32_t id)
+{
+    const size_t most = l->recorded.trace->buffer[id].bytes, seen = l->least ? l->least[id] : 0;
+    return seen && seen < most ? seen : most;
+}
+
+/* EBB_NONE: none is allocated in a step. */
+static uint32_t first_born(const ebb_trace_t *t)
+{
+    for (uint32_t id = 0; id < t->buffer_count; id++)
+        if (t->buffer[id].born != EBB_NONE)
+            return id;
+    return EBB_NONE;
+}
+
+size_t ebb_profile_first_bytes(const ebb_profile_t *l)
+{
+    const uint32_t first = first_born(l->recorded.trace);
+    const size_t most = first == EBB_NONE ? 0 : l->recorded.trace->buffer[first].bytes;
+    return l->recorded.any_size && most && least(l, first) < most ? most : 0;
+}
+
+/* Large ones stay large, and have what accesses lead to. */
+static size_t least_in_place(const ebb_trace_t *t, uint32_t id)
+{
+    return t->buffer[id].bytes > EBB_SMALL_BYTES ? EBB_SMALL_BYTES + 1 : 1;
+}
+
+void ebb_profile_note_apart(ebb_profile_t *l, uint32_t buffer)
+{
+    const ebb_trace_t *t = l->recorded.trace;
+    if (!l->apart)
+        l->apart = calloc((size_t)t->buffer_count + 1, sizeof *l->apart);
+    for (uint32_t id = 0; l->apart && id < t->buffer_count; id++)
+        l->apart[id] |= least(l, id) == least(l, buffer) && t->buffer[id].bytes == t->buffer[buffer].bytes;
+}
+
+ebb_trace_t *ebb_profile_sized(const ebb_profile_t *l, double share)
+{
+    const ebb_trace_t *now = l->recorded.trace;
+    const uint32_t first = first_born(now);
+    const double low = (double)least(l, first), high = (double)now->buffer[first].bytes;
+    const double at = share * high > low ? (share * high - low) / (high - low) : 0;
+    ebb_trace_t *t = ebb_trace_copy(now);
+    for (uint32_t id = 0; t && id < t->buffer_count; id++) {
+        const double part = l->apart && l->apart[id] ? 1 : at;
+        const size_t a = least(l, id), more = now->buffer[id].bytes - a, fewest = least_in_place(now, id),
+                     bytes = part < 1 ? a + (size_t)((double)more * part + 0.999) : a + more;
+        t->buffer[id].bytes = bytes > fewest ? bytes : fewest;
+    }
+    for (uint32_t k = 0; t && k < t->access_count; k++) {
+        ebb_trace_access_t *a = &t->access[k];
+        ebb_trace_buffer_t *b = &t->buffer[a->buffer];
+        b->bytes = b->bytes > a->offset_bytes ? b->bytes : a->offset_bytes + 1;
+    }
+    for (uint32_t k = 0; t && k < t->access_count; k++) {
+        ebb_trace_access_t *a = &t->access[k];
+        const uint32_t tiles = ebb_tile_count(t->buffer[a->buffer].bytes);
+        a->first_tile = a->first_tile < tiles ? a->first_tile : 0;
+        a->tile_count = a->first_tile + a->tile_count <= tiles ? a->tile_count : tiles - a->first_tile;
+    }
+    for (uint32_t i = 0; t && i < t->operation_count; i++)
+        scale_time(t, i, ebb_operand_bytes(now, i));
+    return t;
+}
+
 bool ebb_profile_grow(ebb_device_t *dev, ebb_profile_t *l)
 {
     const ebb_trace_t *t = l->recorded.trace;

@@ -176,7 +176,7 @@ static void write_variants_of(ebb_device_t *dev, FILE *f, const char **between)
         const ebb_step_variant_t *k = &s.variant[i];
         if (!k->serial)
             continue;
-        const ebb_drive_counts_t d = ebb_drive_counts_of(dev, i); /* its plan's index is its number */
+        const ebb_drive_counts_t d = ebb_variant_counts(dev, i);
         const ebb_variant_statistics_t v = {
             .variant = ebb_variant_through(dev, i),
             .period = k->operations,
@@ -196,6 +196,7 @@ static void write_variants_of(ebb_device_t *dev, FILE *f, const char **between)
             .any_size = k->any_size,
             .floor_bytes = s.variant_ahead_bytes[i][0],
             .double_floor_bytes = s.variant_ahead_bytes[i][1],
+            .size_plans = s.variant_size_plans[i],
         };
         fputs(*between, f);
         *between = "{";

@@ -129,7 +129,7 @@ void ebb_devices_print(const ebb_device_list_t *list, FILE *out);
     X(foreign_bytes, "of overhead_bytes, what the driver serves the program: managed memory, arrays, mappings") \
     X(driven_ns, "device time of those driven steps whose time is known; the first two, where contents are compared at once, left out") \
     X(driven_timed, "how many these are") \
-    X(changes, "times a step of another kind followed its own plan at once") \
+    X(changes, "times a step of another kind or size followed its own plan at once") \
     X(stale_words, "pointers in arguments that were not taken for operands, because the host has not filled in these words") \
     X(obscure, "launches that counted as touching everything, because nothing is known of what they reach")
 
@@ -152,7 +152,8 @@ void ebb_devices_print(const ebb_device_list_t *list, FILE *out);
     X(device, "the driver's number of its device") \
     X(any_size, "1: its steps are of ever other sizes, and its plan is made for the largest so far") \
     X(floor_bytes, "then: the smallest budget that has a plan for the largest so far, in whole MiB; 0: not known, or none") \
-    X(double_floor_bytes, "and for steps twice as large")
+    X(double_floor_bytes, "and for steps twice as large")                                                    \
+    X(size_plans, "of such a variant, plans for its smaller steps, beside that for the largest")
 // clang-format on
 
 typedef struct ebb_statistics {

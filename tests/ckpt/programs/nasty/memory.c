@@ -255,6 +255,65 @@ static void loader_finish(worker_t *w)
     nasty_free(w, w->a);
 }
 
+/* ---- targets: as documents, and each has a second text, whose length has nothing to do with that of the first ---- */
+
+enum { FEW_LAYERS = 4 }; /* one in so many */
+
+static void targets_begin(worker_t *w)
+{
+    documents_begin(w);
+    w->count = NASTY_FLOATS + nasty_random(w, NASTY_FLOATS);
+}
+
+/* Added to a layer's activation, and kept for its gradients. */
+static void add_to(worker_t *w, unsigned i, unsigned which, unsigned n)
+{
+    float by = 0.25f, **t = &w->late[which];
+    unsigned seed = w->step * 31 + which, both = n < w->n ? n : w->n;
+    *t = nasty_alloc(w, n * sizeof(float));
+    LAUNCH(w, fill, blocks_of(n), t, &seed, &n);
+    LAUNCH(w, accumulate, blocks_of(both), &w->x[i + 1], t, &by, &both);
+}
+
+static void take_back(worker_t *w, unsigned i, unsigned which, unsigned n)
+{
+    float by = -0.25f;
+    unsigned both = n < w->n ? n : w->n;
+    LAUNCH(w, accumulate, blocks_of(both), &w->x[i + 1], &w->late[which], &by, &both);
+    nasty_free(w, w->late[which]);
+}
+
+static void targets_forward(worker_t *w, unsigned i)
+{
+    if (i % FEW_LAYERS == 0)
+        add_to(w, i, i / FEW_LAYERS, w->count);
+}
+
+static void targets_backward(worker_t *w, unsigned i)
+{
+    if (i % FEW_LAYERS == 0)
+        take_back(w, i, i / FEW_LAYERS, w->count);
+}
+
+/* ---- experts: every step has as much, and some layers spread it over two experts, by chance ---- */
+
+static unsigned expert_floats(const worker_t *w, unsigned i, unsigned expert)
+{
+    return NASTY_FLOATS / 2 + (w->step * 2654435761u ^ (2 * i + expert) * 40503u * 65537u) % NASTY_FLOATS;
+}
+
+static void experts_forward(worker_t *w, unsigned i)
+{
+    for (unsigned e = 0; e < 2 && i % FEW_LAYERS == 0; e++)
+        add_to(w, i, 2 * (i / FEW_LAYERS) + e, expert_floats(w, i, e));
+}
+
+static void experts_backward(worker_t *w, unsigned i)
+{
+    for (unsigned e = 0; e < 2 && i % FEW_LAYERS == 0; e++)
+        take_back(w, i, 2 * (i / FEW_LAYERS) + e, expert_floats(w, i, e));
+}
+
 /* ---- resized: one size for a while, then as documents ---- */
 
 static void resized_begin(worker_t *w)
@@ -328,6 +387,8 @@ const trait_t nasty_memory[] = {
     {.name = "documents", .begin = documents_begin},
     {.name = "sorted", .begin = sorted_begin},
     {.name = "loader", .begin = loader_begin, .forward = loader_forward, .finish = loader_finish},
+    {.name = "targets", .begin = targets_begin, .forward = targets_forward, .backward = targets_backward},
+    {.name = "experts", .forward = experts_forward, .backward = experts_backward},
     {.name = "resized", .begin = resized_begin},
     {.name = "padded", .begin = padded_begin, .layer = padded_layer},
     {.name = "retry",
