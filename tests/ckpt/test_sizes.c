@@ -113,7 +113,7 @@ static void steps_that_fit_are_spared(void **state)
 {
     (void)state;
     static program_run_t with;
-    run_within(76, "EBB_OFFLOAD=0", "loader", 100, &with);
+    run_within(80, "EBB_RECOMPUTE=0 EBB_LINK=50M", "loader", 100, &with);
     assert_non_null(strstr(with.log, "most steps fit without a plan"));
     assert_true(statistic("plans") >= 1 && 4 * statistic("steps_driven") < 100);
 }
