@@ -166,8 +166,10 @@ static void take_plan(ebb_device_t *dev, ebb_variant_t *k, const ebb_plan_job_t 
     k->waited = job->waited;
     k->late_ns = 0;
     k->untold = true;
-    if (!k->of)
+    if (!k->of && k->learned->refuted) {
+        ebb_variant_forget_sizes(dev, k);
         k->learned->refuted = false;
+    }
 }
 
 static void take_last(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_job_t *job)
@@ -369,14 +371,12 @@ static bool has_outgrown(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *cons
 /* A plan that what it was made for has left is given up. */
 static void revise_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present)
 {
-    for (unsigned i = 0; i < EBB_DRIVES && k->learned->refuted; i++) {
-        ebb_variant_t *other = &dev->run->runner->variant[i];
-        if (other->learned != k->learned || ebb_drive_installed(dev, i))
-            continue;
-        ebb_plan_delete(other->plan);
-        other->plan = NULL;
+    if (!k->of && k->learned->refuted) {
+        ebb_variant_forget_sizes(dev, k);
+        ebb_plan_delete(k->plan);
+        k->plan = NULL;
+        k->learned->refuted = false;
     }
-    k->learned->refuted = false;
     if (k->plan && k->replans < MOST_REPLANS && has_outgrown(dev, k, present))
         give_up_plan(dev, k);
 }
@@ -384,6 +384,8 @@ static void revise_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const
 void ebb_variant_revise_pace(ebb_device_t *dev, ebb_variant_t *k)
 {
     const ebb_drive_pace_t pace = ebb_drive_pace(dev);
+    if (k->learned->refuted)
+        return; /* it is about to be left */
     if (k->job) {
         ebb_variant_hear(dev, k, NULL);
         return;

@@ -396,6 +396,7 @@ bool ebb_drive_begin_step(ebb_device_t *dev)
     ebb_streams_begin_step(dev);
     ebb_driven(dev)->cursor = ebb_driven(dev)->next_action = 0;
     ebb_driven(dev)->resized = false;
+    dev->run->drives->first_bytes = 0;
     ebb_driven(dev)->next_birth = ebb_first_birth(dev, 0);
     return true;
 }
@@ -461,7 +462,8 @@ ebb_buffer_t *ebb_drive_serve(ebb_device_t *dev, const ebb_request_t *q)
     if (b || !ebb_driven(dev)->active)
         return b;
     if (outgrows(dev, q)) {
-        ebb_driven(dev)->outgrown = ebb_driven(dev)->next_birth;
+        if (ebb_driven(dev)->next_birth != ebb_first_birth(dev, 0))
+            ebb_driven(dev)->outgrown = ebb_driven(dev)->next_birth;
         ebb_drive_leave(dev, "a buffer that is larger than any before");
     } else if (ebb_unplanned_allocation(dev, q)) {
         ebb_driven(dev)->counts.unplanned++;

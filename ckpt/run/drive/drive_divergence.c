@@ -113,7 +113,6 @@ void ebb_drive_fit(ebb_device_t *dev, const ebb_request_t *q)
     unsigned best = ebb_drive_index(dev);
     if (!ebb_driven(dev)->learned->any_size || !is_untouched(dev))
         return;
-    dev->run->drives->first_bytes = q->bytes;
     for (unsigned i = 0; i < EBB_DRIVES; i++) {
         const drive_t *d = ebb_share_drive(dev, i), *b = ebb_share_drive(dev, best);
         if (d->installed && d->learned == b->learned && q->bytes <= first_bytes(d, first) &&
@@ -123,6 +122,7 @@ void ebb_drive_fit(ebb_device_t *dev, const ebb_request_t *q)
     }
     if (best != ebb_drive_index(dev))
         go_on_with(dev, best);
+    dev->run->drives->first_bytes = q->bytes;
 }
 
 /* ---- copies to the host that the program leaves out ---- */

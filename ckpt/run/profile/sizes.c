@@ -187,6 +187,8 @@ ebb_trace_t *ebb_profile_sized(const ebb_profile_t *l, double share)
     const double at = share * high > low ? (share * high - low) / (high - low) : 0;
     ebb_trace_t *t = ebb_trace_copy(now);
     for (uint32_t id = 0; t && id < t->buffer_count; id++) {
+        if (t->buffer[id].born == EBB_NONE) /* it is there already, as large as it is */
+            continue;
         const double part = l->apart && l->apart[id] ? 1 : at;
         const size_t a = least(l, id), more = now->buffer[id].bytes - a, fewest = least_in_place(now, id),
                      bytes = part < 1 ? a + (size_t)((double)more * part + 0.999) : a + more;
