@@ -63,8 +63,8 @@ enum { SIZES = 32 }; /* of the first buffer's bytes in the largest step; class n
 /* Where the plan that is driven takes less of a step's time, there is nothing to gain. */
 static const double negligible = 0.01;
 
-/* NULL: there is none, and if `may_be_new` no room for it either. */
-static ebb_variant_t *find_class(ebb_device_t *dev, ebb_variant_t *k, unsigned size, bool may_be_new)
+/* Or one that is unused. NULL: there is neither. */
+static ebb_variant_t *find_class(ebb_device_t *dev, ebb_variant_t *k, unsigned size)
 {
     struct ebb_runner *runner = dev->run->runner;
     ebb_variant_t *unused = NULL;
@@ -74,7 +74,7 @@ static ebb_variant_t *find_class(ebb_device_t *dev, ebb_variant_t *k, unsigned s
         if (!runner->variant[i].of)
             unused = &runner->variant[i];
     }
-    return may_be_new ? unused : NULL;
+    return unused;
 }
 
 static void forget_class(ebb_device_t *dev, ebb_variant_t *c)
@@ -127,22 +127,21 @@ static unsigned size_now(ebb_device_t *dev, const ebb_variant_t *k)
     return first && first < most ? (unsigned)((first * SIZES + most - 1) / most) : SIZES;
 }
 
-/* A plan for that size is not there yet, and would be another one than this. */
-static bool wants_class(ebb_device_t *dev, ebb_variant_t *k, const ebb_variant_t *driving)
+/* The class that a step of this size should have been driven by, or an unused one. NULL: it was, or there is none to be had. */
+static ebb_variant_t *better_class(ebb_device_t *dev, ebb_variant_t *k, unsigned size)
 {
-    const unsigned size = size_now(dev, k);
-    const ebb_variant_t *c = find_class(dev, k, size, true);
-    return size < (driving->of ? driving->size : SIZES) && c && !c->alone;
+    const ebb_variant_t *driving = dev->run->runner->driving;
+    ebb_variant_t *c = size < (driving->of ? driving->size : SIZES) ? find_class(dev, k, size) : NULL;
+    return c && !c->alone ? c : NULL;
 }
 
 void ebb_variant_fit_size(ebb_device_t *dev, ebb_variant_t *k)
 {
     struct ebb_runner *runner = dev->run->runner;
     const unsigned size = size_now(dev, k);
-    if (k->job || k->learned->refuted || !wants_class(dev, k, runner->driving) ||
-        !costs(runner->driving, negligible))
+    if (k->job || k->learned->refuted || !costs(runner->driving, negligible))
         return;
-    ebb_variant_t *c = find_class(dev, k, size, true);
+    ebb_variant_t *c = better_class(dev, k, size);
     if (!c || (!c->of && !make_class(c, k, size)))
         return;
     if (!ebb_drive_installed(dev, ebb_variant_number(dev, c)) && ebb_variant_install_beside(dev, c))
@@ -158,7 +157,7 @@ static const double cheap = 0.03;
 
 void ebb_variant_note_need(ebb_device_t *dev, ebb_variant_t *k, size_t most_live_bytes)
 {
-    const ebb_variant_t *driving = dev->run->runner->driving;
+    ebb_variant_t *driving = dev->run->runner->driving;
     const uint32_t all = (1u << LOOKED_AT) - 1;
     if (!k->learned || !k->learned->any_size || !most_live_bytes)
         return;
@@ -166,9 +165,9 @@ void ebb_variant_note_need(ebb_device_t *dev, ebb_variant_t *k, size_t most_live
                  in_chunks = (double)ebb_run_need(k->learned->trace, true) /
                              (double)ebb_run_need(k->learned->trace, false);
     k->short_of = (k->short_of << 1 | ((double)most_live_bytes * in_chunks > room)) & all;
-    k->dear = (k->dear << 1 | (driving && ebb_variant_itself(dev->run->runner->driving) == k &&
-                               costs(driving, cheap) && !wants_class(dev, k, driving))) &
-              all;
+    const bool dear =
+        ebb_variant_itself(driving) == k && costs(driving, cheap) && !better_class(dev, k, size_now(dev, k));
+    k->dear = (k->dear << 1 | dear) & all;
     k->seen += k->seen < LOOKED_AT;
     const int needed = __builtin_popcount(k->short_of);
     if (k->seen < LOOKED_AT)

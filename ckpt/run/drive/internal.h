@@ -37,9 +37,10 @@ void ebb_step_clock_stop(ebb_step_clock_t *clock);
 
 /* A place of the plan, in this process. */
 typedef struct site {
-    ebb_range_t *range;    /* under a large place; NULL: small, or without chunks */
-    ebb_buffer_t *buffer;  /* the program's, while it is alive; held: the reactive half leaves it alone */
-    ebb_host_t host;       /* its block, pinned; owned; none: the plan never copies it out */
+    ebb_range_t *range;   /* under a large place; NULL: small, or without chunks */
+    ebb_buffer_t *buffer; /* the program's, while it is alive; held: the reactive half leaves it alone */
+    ebb_host_t
+        host; /* its block, pinned; owned; none: never copied out, or another plan has it (ebb_share_host) */
     uint32_t *overlapping; /* places that share a chunk with it [overlapping_count] */
     uint32_t overlapping_count;
     /* Where its content is, in the order of issue. */
