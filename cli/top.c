@@ -216,6 +216,17 @@ static void print_steps(const ebb_statistics_t *s, double ms)
            s->steps_driven, s->fallbacks);
 }
 
+/* Memory that will be missing. */
+static void print_wanted(const ebb_device_statistics_t *d)
+{
+    if (d->wanted_bytes)
+        printf("          none for the largest steps so far: EBB_BUDGET would have to be %.0f MiB\n",
+               ebb_cli_mib(d->wanted_bytes));
+    if (d->wanted_double_bytes)
+        printf("          steps twice as large as these will need %.0f MiB\n",
+               ebb_cli_mib(d->wanted_double_bytes));
+}
+
 static void print(pid_t process, const look_t *now, const look_t *before, const ebb_live_t *page)
 {
     const ebb_statistics_t *s = &now->statistics, *b = &before->statistics;
@@ -231,6 +242,8 @@ static void print(pid_t process, const look_t *now, const look_t *before, const 
     print_overhead(s, b, ns);
     printf("plan      %" PRIu64 " buffers kept, %" PRIu64 " offloaded, %" PRIu64 " dropped\n", s->kept,
            s->offloaded, s->dropped);
+    for (uint32_t i = 0; i < now->devices.count; i++)
+        print_wanted(&now->devices.device[i]);
     if (s->mismatches)
         printf("          %" PRIu64 " MISMATCHES in %" PRIu64 " comparisons\n", s->mismatches, s->verified);
 }

@@ -171,11 +171,10 @@ typedef struct ebb_variant {
     unsigned install_failures; /* of them, those that could not be installed for want of memory */
     unsigned rest,
         rested; /* REACTIVE because the program did not keep to the plan: for so many steps, and how many have passed; 0: not that */
-    bool alone; /* none agrees with those of other variants */
-    /* A size class. */
-    struct ebb_variant *of; /* the variant; NULL: this is one */
-    unsigned size;          /* of its steps: see runner_sizes.c */
-    ebb_trace_t *sized;     /* what it is planned for; owned */
+    bool alone; /* none agrees with those of other variants; of a size class also: there is none, or steps do not keep to it */
+    struct ebb_variant *of; /* a size class: the variant; NULL: this is one */
+    unsigned size;          /* of the steps that it is planned for (runner_sizes.c); 0: the largest, and all others */
+    ebb_trace_t *sized;     /* one of these; owned; NULL: the recording's, or none has been asked for */
     double sized_ns;        /* that its operations take */
     /* Of steps of any size: the smallest budgets with a plan, for 1 and 2 times what varies, so many of them; 0: there is none. */
     size_t ahead_bytes[EBB_AHEAD];
@@ -220,11 +219,11 @@ static inline unsigned ebb_variant_number(ebb_device_t *dev, const ebb_variant_t
 /* What plans of it are made for, and how long that takes without ebb. */
 static inline const ebb_trace_t *ebb_variant_trace(const ebb_variant_t *k)
 {
-    return k->of ? k->sized : k->learned->trace;
+    return k->sized ? k->sized : k->learned->trace;
 }
 static inline double ebb_variant_alone_ns(const ebb_variant_t *k)
 {
-    return k->of ? k->sized_ns : k->learned->alone_ns;
+    return k->sized ? k->sized_ns : k->learned->alone_ns;
 }
 /* Whose steps these are. */
 static inline ebb_variant_t *ebb_variant_itself(ebb_variant_t *k)
@@ -256,12 +255,21 @@ void ebb_variant_forget_ahead(ebb_device_t *dev, ebb_variant_t *variant);
 void ebb_variant_note_need(ebb_device_t *dev, ebb_variant_t *variant, size_t most_live_bytes);
 /* At a boundary, one of its plans is driven: that of the next smaller steps, if the last one would have been driven by it. */
 void ebb_variant_fit_size(ebb_device_t *dev, ebb_variant_t *variant);
+/* It has another plan, with which size classes may agree that did not with the last one. */
+void ebb_variant_retry_sizes(ebb_device_t *dev, const ebb_variant_t *variant);
 /* Its size classes, with their plans. */
 void ebb_variant_forget_sizes(ebb_device_t *dev, ebb_variant_t *variant);
-void ebb_variant_report_size(const ebb_variant_t *size_class);
+/* What a plan of it is made for, where that is not the largest steps. False: no host memory. */
+bool ebb_variant_make_sized(ebb_variant_t *variant);
+/* There is no plan for steps as large as it was asked for: the next one is for smaller ones. False: it was asked for the smallest already, or
+ * they are all of one size; the next one is for the largest again. */
+bool ebb_variant_ask_smaller(ebb_device_t *dev, ebb_variant_t *variant);
+void ebb_variant_report_size(const ebb_variant_t *variant);
 
 /* ---- runner_plan.c ---- `present`: the buffers with which the step begins (ebb_tracker_present) ---- */
 
+/* Its plan, what that was made for, and what is asked. */
+void ebb_variant_forget_plan(ebb_device_t *dev, ebb_variant_t *variant);
 /* The budget with so many bytes for plans of it, in whole MiB, rounded up; 0: none. */
 size_t ebb_variant_budget(ebb_device_t *dev, const ebb_variant_t *variant, size_t bytes);
 /* The most bytes that are alive at once in a step; in whole chunks, where buffers are. */
@@ -278,7 +286,7 @@ void ebb_variant_drive(ebb_device_t *dev, ebb_variant_t *variant, ebb_buffer_t *
 void ebb_variant_revise_pace(ebb_device_t *dev, ebb_variant_t *variant);
 /* Its plan is installed beside those that are, or asked for. False: it is not driven now; perhaps none is. */
 bool ebb_variant_install_beside(ebb_device_t *dev, ebb_variant_t *variant);
-/* A plan was installed: those that have agreed with it before are, too. */
+/* A plan was installed: those of other variants that have agreed with it before are, too; size classes when their steps come. */
 void ebb_run_install_others(ebb_device_t *dev);
 /* Another variant is expected than the one whose plan is driven; NULL: none. */
 void ebb_run_turn_to(ebb_device_t *dev, ebb_variant_t *next);

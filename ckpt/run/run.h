@@ -50,9 +50,9 @@ void ebb_run_ordered(ebb_device_t *dev, const ebb_order_t *order);
 /* Whether that is to be reported, which costs something at each event: each `true` needs its `false`. Any thread. */
 bool ebb_run_wants_order(ebb_t *ebb);
 void ebb_run_want_order(ebb_t *ebb, bool wanted);
-/* The smallest budget with a plan for each step that is known, whole MiB, as far as it was looked for (where there was no plan); 0: none is
- * known, or there is no such budget. */
-size_t ebb_run_floor(ebb_device_t *dev);
+/* The smallest budget with a plan for each step that is known, or (`times` 2) for steps of any size that are twice as large as those so
+ * far; bytes, whole MiB. 0: the budget is that large, this is not known, or there is none. */
+size_t ebb_run_wanted_budget(ebb_device_t *dev, unsigned times);
 /* The program has waited for work of its own. */
 void ebb_run_waited(ebb_device_t *dev);
 /* A call of the program's that waits or gives the device work returns this error. */

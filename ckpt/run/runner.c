@@ -182,9 +182,12 @@ static void take_leave(ebb_device_t *dev)
     ebb_variant_t *last = &dev->run->runner->variant[ebb_drive_index(dev)];
     const uint32_t outgrown = ebb_drive_outgrown(dev);
     ebb_run_leave(dev, "it was left in the last step");
-    if (last->of && outgrown != EBB_NONE) {
-        ebb_profile_note_apart(last->of->profile, outgrown);
-        ebb_variant_forget_sizes(dev, last->of);
+    if (last->size && outgrown != EBB_NONE) {
+        ebb_variant_t *k = ebb_variant_itself(last);
+        ebb_profile_note_apart(k->profile, outgrown);
+        ebb_variant_forget_sizes(dev, k);
+        if (k->size)
+            ebb_variant_forget_plan(dev, k);
     }
 }
 

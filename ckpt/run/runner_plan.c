@@ -61,16 +61,18 @@ static size_t whole_floor(ebb_device_t *dev, const ebb_variant_t *k)
     return ebb_variant_budget(dev, k, k->floor_bytes);
 }
 
-size_t ebb_run_floor(ebb_device_t *dev)
+size_t ebb_run_wanted_budget(ebb_device_t *dev, unsigned times)
 {
     struct ebb_runner *runner = dev->run->runner;
     size_t floor = 0;
     for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++) {
         const ebb_variant_t *k = &runner->variant[i];
-        const size_t of_variant = k->learned ? whole_floor(dev, k) : 0;
-        floor = of_variant > floor ? of_variant : floor;
+        const size_t refused = k->learned && times == 1 ? whole_floor(dev, k) : 0,
+                     ahead = k->ahead_bytes[times - 1];
+        floor = refused > floor ? refused : floor;
+        floor = ahead > floor ? ahead : floor;
     }
-    return floor;
+    return floor > dev->budget_bytes ? floor : 0;
 }
 
 /* ---- questions and answers (plan_job.c) ---- */
@@ -80,6 +82,9 @@ static bool ask(ebb_device_t *dev, ebb_variant_t *k, bool floor, ebb_boundary_t 
 {
     const ebb_plan_request_t q = ebb_planning_request(dev, &k->limits, &k->rates);
     ebb_job_end(dev->ebb, k->job);
+    k->job = NULL;
+    if (!ebb_variant_make_sized(k))
+        return false;
     k->job = ebb_job_ask(dev->ebb, floor, ebb_variant_trace(k), &q, boundary);
     return k->job;
 }
@@ -109,10 +114,13 @@ static void refuse(ebb_device_t *dev, ebb_variant_t *k, const char *why)
         ebb_log(EBB_INFO, "no plan fits into %zu MiB yet: ebb learns which more launches can be repeated",
                 room >> 20);
         ebb_variant_forget_sizes(dev, k);
+        k->size = 0;
         k->learned = NULL;
         k->phase = EBB_PHASE_LEARN;
         return;
     }
+    if (ebb_variant_ask_smaller(dev, k))
+        return;
     ebb_log(EBB_DEBUG, "no plan for %zu MiB: %s", room >> 20, why);
     k->phase = EBB_PHASE_REACTIVE;
     k->refused = room;
@@ -129,23 +137,13 @@ static ebb_check_limits_t limits_of(ebb_device_t *dev, ebb_variant_t *k, ebb_buf
     return (ebb_check_limits_t){device, ebb_drive_host_room(dev, k->learned, present)};
 }
 
-/* What could be launched again when the plan was asked for still can. */
-static bool is_proven(const ebb_plan_job_t *job, const ebb_variant_t *k)
-{
-    const ebb_trace_t *then = job->trace, *now = k->learned->trace;
-    uint32_t i = 0;
-    while (i < now->operation_count && then->operation[i].proofs <= now->operation[i].proofs)
-        i++;
-    return i == now->operation_count;
-}
-
-/* And there is as much memory, or it does with less. */
+/* What could be launched again when the plan was asked for still can, and there is as much memory, or it does with less. */
 static bool suits(ebb_device_t *dev, ebb_variant_t *k, const ebb_plan_job_t *job, const ebb_plan_t *plan,
                   ebb_buffer_t *const *present)
 {
     char why[256] = "what it launches again has given other bits meanwhile";
     const ebb_check_limits_t now = limits_of(dev, k, present);
-    if (is_proven(job, k) &&
+    if (!k->learned->refuted &&
         ((now.device_bytes >= job->request.device_bytes && now.host_bytes >= job->request.host_bytes) ||
          ebb_check_plan(job->trace, plan, &now, why, sizeof why))) {
         k->limits = now;
@@ -155,7 +153,7 @@ static bool suits(ebb_device_t *dev, ebb_variant_t *k, const ebb_plan_job_t *job
     return false;
 }
 
-/* Owned from then on; it is installed when driving begins. It suits: what has been refuted is none of its. */
+/* Owned from then on; it is installed when driving begins. */
 static void take_plan(ebb_device_t *dev, ebb_variant_t *k, const ebb_plan_job_t *job, ebb_plan_t *plan)
 {
     ebb_planned_request(dev, &job->request);
@@ -166,10 +164,8 @@ static void take_plan(ebb_device_t *dev, ebb_variant_t *k, const ebb_plan_job_t 
     k->waited = job->waited;
     k->late_ns = 0;
     k->untold = true;
-    if (!k->of && k->learned->refuted) {
-        ebb_variant_forget_sizes(dev, k);
-        k->learned->refuted = false;
-    }
+    if (!k->of)
+        ebb_variant_retry_sizes(dev, k);
 }
 
 static void take_last(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_job_t *job)
@@ -180,13 +176,20 @@ static void take_last(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_job_t *job)
     job->plan = NULL;
 }
 
+void ebb_variant_forget_plan(ebb_device_t *dev, ebb_variant_t *k)
+{
+    ebb_job_end(dev->ebb, k->job);
+    ebb_plan_delete(k->plan);
+    ebb_trace_delete(k->sized);
+    k->job = NULL;
+    k->plan = NULL;
+    k->sized = NULL;
+}
+
 /* Another one is made when driving begins again. */
 static void give_up_plan(ebb_device_t *dev, ebb_variant_t *k)
 {
-    ebb_job_end(dev->ebb, k->job); /* it was asked for what is no more */
-    k->job = NULL;
-    ebb_plan_delete(k->plan);
-    k->plan = NULL;
+    ebb_variant_forget_plan(dev, k);
     k->replans++;
     dev->run->runner->steps.replans++;
 }
@@ -197,7 +200,7 @@ static void replace_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_job_t *jo
     struct ebb_runner *runner = dev->run->runner;
     if (ebb_drive_installed(dev, ebb_variant_number(dev, k)))
         ebb_run_leave(dev, why);
-    if (!is_proven(job, k)) /* what is left is looked at */
+    if (k->learned->refuted) /* what is left is looked at */
         return;
     ebb_plan_delete(k->plan);
     runner->steps.replans++;
@@ -373,8 +376,7 @@ static void revise_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const
 {
     if (!k->of && k->learned->refuted) {
         ebb_variant_forget_sizes(dev, k);
-        ebb_plan_delete(k->plan);
-        k->plan = NULL;
+        ebb_variant_forget_plan(dev, k);
         k->learned->refuted = false;
     }
     if (k->plan && k->replans < MOST_REPLANS && has_outgrown(dev, k, present))
@@ -404,6 +406,10 @@ void ebb_variant_revise_pace(ebb_device_t *dev, ebb_variant_t *k)
 /* Reactive for a while, longer each time. */
 static void rest(ebb_variant_t *k, const char *why)
 {
+    if (k->of) { /* that of the largest steps drives its steps, too */
+        k->alone = true;
+        return;
+    }
     k->rest = k->rest ? 2 * k->rest : REST_STEPS;
     k->rest = k->rest < MOST_REST_STEPS ? k->rest : MOST_REST_STEPS;
     k->rested = 0;
@@ -486,10 +492,10 @@ static void begin_driving_with(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t
     k->untold = false;
     note_plan(dev, k, boundary);
     runner->steps.plans++;
-    if (k->of) {
+    if (k->size)
         ebb_variant_report_size(k);
+    if (k->of)
         return;
-    }
     report_plan(&runner->steps.plan, k);
     ebb_files_plan(dev, ebb_variant_number(dev, k), k->plan);
 }
@@ -554,10 +560,9 @@ bool ebb_variant_install_beside(ebb_device_t *dev, ebb_variant_t *k)
     ebb_boundary_t *boundary =
         k->alone || !ebb_drive_is_ready(dev, k->learned) ? NULL : ebb_drive_boundary(dev, k->learned);
     const bool agrees = boundary && k->plan && ebb_boundary_agrees(boundary, k->plan, why, sizeof why);
-    if (boundary && (agrees || !leads(dev, k))) {
+    if (boundary && (agrees || k->of || !leads(dev, k))) {
         if (!agrees)
-            ebb_plan_delete(k->plan);
-        k->plan = agrees ? k->plan : NULL;
+            ebb_variant_forget_plan(dev, k);
         begin_driving_with(dev, k, NULL, boundary);
     }
     ebb_boundary_delete(boundary);
@@ -571,10 +576,9 @@ void ebb_run_install_others(ebb_device_t *dev)
     ebb_variant_t *const driving = runner->driving;
     if (driving && driving->job)
         return;
-    for (unsigned i = 0; i < EBB_DRIVES && runner->driving == driving; i++) {
-        ebb_variant_t *k = i < EBB_STEP_VARIANTS ? ebb_variant_of(dev, (int)i) : &runner->variant[i];
+    for (int i = 0; i < (int)EBB_STEP_VARIANTS && runner->driving == driving; i++) {
+        ebb_variant_t *k = ebb_variant_of(dev, i);
         if (k == driving || k->phase != EBB_PHASE_DRIVE || !k->plan || k->alone ||
-            (k->of && !ebb_drive_installed(dev, ebb_variant_number(dev, k->of))) ||
             !ebb_drive_is_ready(dev, k->learned))
             continue;
         ebb_boundary_t *boundary = ebb_drive_boundary(dev, k->learned);

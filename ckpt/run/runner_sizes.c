@@ -7,7 +7,8 @@
  * A plan for the largest steps slows down the smaller ones as well (bench/shapes.py), which may need less of one or none at all. So there are size
  * classes: plans of their own for steps in which the first buffer has at most so many of 32 parts of the bytes that it has in the largest. Such a
  * plan is made when a step comes that would have been driven by it, and installed beside that for the largest (drive.h). What other buffers
- * have then is told from the smallest and the largest that were seen (profile.h).
+ * have then is told from the smallest and the largest that were seen (profile.h). And where there is no plan for the largest steps, there may be
+ * one for those of up to so many parts: larger ones, which it does not fit, are reactive.
  *
  * Where classes cannot be, since the first buffer of a step has always the same size, or buffers go round, a plan that costs much is driven only
  * while enough of the last steps did not fit. */
@@ -30,20 +31,28 @@ void ebb_variant_forget_ahead(ebb_device_t *dev, ebb_variant_t *k)
     k->ahead_bytes[0] = k->ahead_bytes[1] = 0;
 }
 
+/* As many bytes, of more. */
+static unsigned rescaled(unsigned size, size_t before, size_t now)
+{
+    const unsigned fewer = now ? (unsigned)(size * before / now) : size;
+    return size && !fewer ? 1 : fewer;
+}
+
 void ebb_variant_outgrown(ebb_device_t *dev, ebb_variant_t *k)
 {
     if (!k->learned || !k->learned->any_size || !ebb_tracker_follows(dev, k->learned) ||
-        ebb_drive_installed(dev, ebb_variant_number(dev, k)) || ebb_match_difference(dev, true) ||
-        !ebb_profile_grow(dev, k->profile))
+        ebb_drive_installed(dev, ebb_variant_number(dev, k)) || ebb_match_difference(dev, true))
+        return;
+    size_t fewest;
+    const size_t before = ebb_profile_first_bytes(k->profile, &fewest);
+    if (!ebb_profile_grow(dev, k->profile))
         return;
     ebb_log(EBB_INFO, "a step is larger than any before");
     ebb_variant_forget_sizes(dev, k);
-    k->learned->alone_ns = ebb_simulate_alone_ns(k->learned->trace);
     ebb_variant_forget_ahead(dev, k);
-    ebb_job_end(dev->ebb, k->job);
-    k->job = NULL;
-    ebb_plan_delete(k->plan);
-    k->plan = NULL;
+    ebb_variant_forget_plan(dev, k);
+    k->size = rescaled(k->size, before, ebb_profile_first_bytes(k->profile, &fewest));
+    k->learned->alone_ns = ebb_simulate_alone_ns(k->learned->trace);
     if (ebb_options.recompute && ebb_profile_ask_more(dev, k->profile, false)) {
         k->learned = NULL;
         k->phase = EBB_PHASE_LEARN;
@@ -58,7 +67,15 @@ static bool costs(const ebb_variant_t *k, double share)
 
 /* ---- size classes ---- */
 
-enum { SIZES = 32 }; /* of the first buffer's bytes in the largest step; class n: up to n of them */
+enum {
+    SIZES = 32,
+    SMALLER = 4
+}; /* of the first buffer's bytes in the largest step; class n: up to n of them */
+
+static unsigned size_of(const ebb_variant_t *k)
+{
+    return k->size ? k->size : SIZES;
+}
 
 /* Where the plan that is driven takes less of a step's time, there is nothing to gain. */
 static const double negligible = 0.01;
@@ -77,11 +94,16 @@ static ebb_variant_t *find_class(ebb_device_t *dev, ebb_variant_t *k, unsigned s
     return unused;
 }
 
+void ebb_variant_retry_sizes(ebb_device_t *dev, const ebb_variant_t *k)
+{
+    for (unsigned i = EBB_STEP_VARIANTS; i < EBB_DRIVES; i++)
+        if (dev->run->runner->variant[i].of == k)
+            dev->run->runner->variant[i].alone = false;
+}
+
 static void forget_class(ebb_device_t *dev, ebb_variant_t *c)
 {
-    ebb_job_end(dev->ebb, c->job);
-    ebb_plan_delete(c->plan);
-    ebb_trace_delete(c->sized);
+    ebb_variant_forget_plan(dev, c);
     ebb_drive_counts_move(dev, ebb_variant_number(dev, c), ebb_variant_number(dev, c->of));
     *c = (ebb_variant_t){.serial = 0};
 }
@@ -98,40 +120,49 @@ void ebb_variant_forget_sizes(ebb_device_t *dev, ebb_variant_t *k)
     }
 }
 
-void ebb_variant_report_size(const ebb_variant_t *c)
+void ebb_variant_report_size(const ebb_variant_t *k)
 {
-    const double ms = (double)c->plan->predicted_ns * 1e-6, alone_ms = c->sized_ns * 1e-6;
-    ebb_log(
-        EBB_INFO,
-        "a plan for steps of up to %u/%d of the largest: %.3f ms, %.3f more than their operations (%.1f%%)",
-        c->size, SIZES, ms, ms - alone_ms, alone_ms > 0 ? 100 * (ms / alone_ms - 1) : 0);
+    const double ms = (double)k->plan->predicted_ns * 1e-6, alone_ms = k->sized_ns * 1e-6;
+    ebb_log(k->of ? EBB_INFO : EBB_WARN,
+            "%s for steps of up to %u/%d of the largest: %.3f ms, %.3f more than their operations (%.1f%%)",
+            k->of ? "a plan" : "there is a plan only", k->size, SIZES, ms, ms - alone_ms,
+            alone_ms > 0 ? 100 * (ms / alone_ms - 1) : 0);
 }
 
-static bool make_class(ebb_variant_t *c, ebb_variant_t *k, unsigned size)
+bool ebb_variant_make_sized(ebb_variant_t *k)
 {
-    *c = (ebb_variant_t){.of = k, .size = size, .phase = EBB_PHASE_DRIVE, .learned = k->learned};
-    c->rates = k->rates;
-    c->sized = ebb_profile_sized(k->profile, (double)size / SIZES);
-    if (!c->sized) {
-        *c = (ebb_variant_t){.serial = 0};
-        return false;
-    }
-    c->sized_ns = ebb_simulate_alone_ns(c->sized);
-    return true;
+    if (!k->size || k->sized)
+        return true;
+    k->sized = ebb_profile_sized(ebb_variant_itself(k)->profile, (double)k->size / SIZES);
+    k->sized_ns = k->sized ? ebb_simulate_alone_ns(k->sized) : 0;
+    return k->sized;
+}
+
+bool ebb_variant_ask_smaller(ebb_device_t *dev, ebb_variant_t *k)
+{
+    size_t fewest;
+    const size_t most = ebb_profile_first_bytes(k->profile, &fewest);
+    const unsigned size = size_of(k) > SMALLER ? size_of(k) - SMALLER : 0;
+    ebb_variant_forget_plan(dev, k);
+    k->size = size * most > fewest * SIZES ? size : 0;
+    return k->size;
 }
 
 /* Of the last step that was driven. */
 static unsigned size_now(ebb_device_t *dev, const ebb_variant_t *k)
 {
-    const size_t first = ebb_drive_first_bytes(dev), most = ebb_profile_first_bytes(k->profile);
+    size_t fewest, first = ebb_drive_first_bytes(dev);
+    const size_t most = ebb_profile_first_bytes(k->profile, &fewest);
+    first = !first || first >= fewest ? first : fewest; /* they have what the smallest had that was seen */
     return first && first < most ? (unsigned)((first * SIZES + most - 1) / most) : SIZES;
 }
 
-/* The class that a step of this size should have been driven by, or an unused one. NULL: it was, or there is none to be had. */
+/* The class that a step of this size should have been driven by, or an unused one. NULL: it was, or none is to be had. */
 static ebb_variant_t *better_class(ebb_device_t *dev, ebb_variant_t *k, unsigned size)
 {
     const ebb_variant_t *driving = dev->run->runner->driving;
-    ebb_variant_t *c = size < (driving->of ? driving->size : SIZES) ? find_class(dev, k, size) : NULL;
+    const bool is_smaller = size < size_of(driving) && ebb_drive_may_share(dev, k->learned);
+    ebb_variant_t *c = is_smaller ? find_class(dev, k, size) : NULL;
     return c && !c->alone ? c : NULL;
 }
 
@@ -142,8 +173,12 @@ void ebb_variant_fit_size(ebb_device_t *dev, ebb_variant_t *k)
     if (k->job || k->learned->refuted || !costs(runner->driving, negligible))
         return;
     ebb_variant_t *c = better_class(dev, k, size);
-    if (!c || (!c->of && !make_class(c, k, size)))
+    if (!c)
         return;
+    if (!c->of) {
+        *c = (ebb_variant_t){.of = k, .size = size, .phase = EBB_PHASE_DRIVE, .learned = k->learned};
+        c->rates = k->rates;
+    }
     if (!ebb_drive_installed(dev, ebb_variant_number(dev, c)) && ebb_variant_install_beside(dev, c))
         runner->driving = c;
 }
@@ -184,10 +219,13 @@ void ebb_variant_note_need(ebb_device_t *dev, ebb_variant_t *k, size_t most_live
 static void say_ahead(ebb_device_t *dev, const ebb_variant_t *k)
 {
     const size_t budget = dev->budget_bytes, now = k->ahead_bytes[0], twice = k->ahead_bytes[1];
+    if (now > budget)
+        ebb_log(EBB_WARN, "there is no plan within %zu MiB for the largest steps so far: they need %zu MiB",
+                budget >> 20, now >> 20);
     if (now && !twice)
         ebb_log(EBB_WARN,
                 "there is no plan within any budget for steps twice as large as the largest so far");
-    if (!now || twice <= now)
+    if (!now || now > budget || twice <= now)
         return;
     if (twice <= budget) {
         ebb_log(EBB_INFO,
@@ -195,7 +233,7 @@ static void say_ahead(ebb_device_t *dev, const ebb_variant_t *k)
                 twice >> 20);
         return;
     }
-    const double times = budget > now ? 1 + (double)(budget - now) / (double)(twice - now) : 1;
+    const double times = 1 + (double)(budget - now) / (double)(twice - now);
     ebb_log(times < soon ? EBB_WARN : EBB_INFO,
             "there is no plan within %zu MiB for steps more than %.2f times as large as the largest so far; "
             "twice as large, they need %zu MiB",

@@ -22,13 +22,11 @@ void ebb_variant_forget(ebb_device_t *dev, ebb_variant_t *k)
         ebb_run_leave(dev, "what was learned of this step variant is forgotten");
     if (k->profile && ebb_tracker_follows(dev, ebb_profile_recording(k->profile)))
         ebb_tracker_end(dev);
-    ebb_job_end(dev->ebb, k->job);
-    k->job = NULL;
     ebb_variant_forget_sizes(dev, k);
     ebb_variant_forget_ahead(dev, k);
-    ebb_plan_delete(k->plan);
+    ebb_variant_forget_plan(dev, k);
     ebb_profile_delete(dev, k->profile);
-    k->plan = NULL;
+    k->size = 0;
     k->profile = NULL;
     k->learned = NULL;
     k->refused = 0;

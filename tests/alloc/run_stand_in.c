@@ -75,9 +75,10 @@ void ebb_run_stop(ebb_t *ebb)
 }
 
 /* No step is known. */
-size_t ebb_run_floor(ebb_device_t *dev)
+size_t ebb_run_wanted_budget(ebb_device_t *dev, unsigned times)
 {
     (void)dev;
+    (void)times;
     return 0;
 }
 

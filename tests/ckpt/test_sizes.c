@@ -110,14 +110,39 @@ static void smaller_steps_have_plans_of_their_own(void **state)
     }
 }
 
-/* Where a step's buffers go round, there are none; then a plan would take its time from all of them. */
-static void steps_that_fit_are_spared(void **state)
+/* Those that are too large for any plan stay reactive, and `ebb top` says what they need. */
+static void steps_without_a_plan_leave_others_theirs(void **state)
 {
     (void)state;
     static program_run_t with;
-    run_within(80, "EBB_RECOMPUTE=0 EBB_LINK=50M", "loader", 100, &with);
-    assert_non_null(strstr(with.log, "most steps fit without a plan"));
-    assert_true(statistic("plans") >= 1 && 4 * statistic("steps_driven") < 100);
+    enum { STEPS = 120 };
+    run_within(22, "EBB_RECOMPUTE=0", "documents", STEPS, &with);
+    print_message("%.0f of %u steps driven; left %.0f times\n", statistic("steps_driven"), STEPS,
+                  of_the_variant("fallbacks"));
+    assert_non_null(strstr(with.log, "there is a plan only for steps of up to "));
+    assert_non_null(strstr(with.log, "there is no plan within 22 MiB for the largest steps so far"));
+    assert_true(3 * statistic("steps_driven") >= 2 * STEPS && of_the_variant("fallbacks") > 0);
+    assert_true(program_statistic(stats_path, "\"devices\"", "wanted_bytes") ==
+                of_the_variant("floor_bytes"));
+    assert_true(of_the_variant("floor_bytes") > 22.0 * MIB);
+}
+
+/* Where a step's buffers go round, and with guarded places, there are none; then a plan would take its time from all of them. */
+static void steps_that_fit_are_spared(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *program, *settings;
+    } runs[] = {{"loader", ""}, {"documents", "EBB_GUARD=1"}};
+    for (unsigned i = 0; i < sizeof runs / sizeof *runs; i++) {
+        static program_run_t with;
+        char settings[128];
+        snprintf(settings, sizeof settings, "EBB_RECOMPUTE=0 EBB_LINK=50M %s", runs[i].settings);
+        run_within(80, settings, runs[i].program, 100, &with);
+        assert_non_null(strstr(with.log, "most steps fit without a plan"));
+        assert_null(strstr(with.log, "a plan for steps of up to "));
+        assert_true(statistic("plans") >= 1 && 4 * statistic("steps_driven") < 100);
+    }
 }
 
 /* What was learned of one size, and driven, is learned again when others come. */
@@ -163,6 +188,7 @@ int main(void)
         cmocka_unit_test(steps_of_any_length_are_driven),
         cmocka_unit_test(smaller_steps_have_plans_of_their_own),
         cmocka_unit_test(steps_that_grow_are_driven),
+        cmocka_unit_test(steps_without_a_plan_leave_others_theirs),
         cmocka_unit_test(steps_that_fit_are_spared),
         cmocka_unit_test(one_size_becomes_any),
         cmocka_unit_test(what_will_not_fit_is_said_ahead),

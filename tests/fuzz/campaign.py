@@ -38,6 +38,7 @@ campaign can be interrupted and continued; a failure prints the command that rep
 from __future__ import annotations
 
 import argparse
+import collections
 import concurrent.futures
 import contextlib
 import dataclasses
@@ -76,6 +77,9 @@ NOTHING_LEFT = re.compile(r'"live_bytes": 0, .*"host_bytes": 0, .*"pageable_byte
 # What ebb says when it has installed a plan, or could not: what comes before is the installation.
 INSTALLED = re.compile(r"^ebb: (plan: |a new plan: |.*could not be installed)", re.M)
 TRACED_CALL = re.compile(r"^\d+ (cu\w+)\(")
+# Why programs with a step that stays the same for a while drive no plan, by the first of these in ebb's log.
+UNDRIVEN = {"more is alive than device and host may hold": "more than device and host may hold", "no plan fits": "no plan (for|fits)",
+            "the plan came too late": "a plan is being made", "it was learned too late": "learning begins after", "never short of memory": ""}
 REPEATS = re.compile(r"repeats .* times, (\d+) of them undisturbed, then (\d+) percent of places diverge; streams: (\d+)")
 
 
@@ -347,7 +351,8 @@ class Program:
                     missed = "not learned"
                 if not (driven or not learned or re.search("there is no plan|could not be installed|no memory to learn with|a plan is being made", log)):
                     missed = "not driven"
-        self.reached = [kind, found, learned, driven, self.statistic(stats, "fallbacks"), missed]
+        why = "" if driven or not (found and calm > 10) else next((why for why, sign in UNDRIVEN.items() if re.search(sign, log)))
+        self.reached = [kind, found, learned, driven, self.statistic(stats, "fallbacks"), missed, why]
 
     def judge(self, plain: Outcome, with_ebb: Outcome, budget: int, settings: dict[str, str]) -> str:
         """"passed", "told" (contents were lost, and that was said), or Failure."""
@@ -550,7 +555,8 @@ def sum_reached(rows: list[dict]) -> dict[str, int]:
     left = [r for r in reached if r[0] == "leaves" and r[4] > 0]
     return {"lost_and_told": sum(row["told"] for row in rows), "found": sum(r[1] for r in reached), "learned": sum(r[2] for r in reached),
             "driven": sum(r[3] > 0 for r in reached), "steps_driven": sum(r[3] for r in reached), "calm": len(calm),
-            "calm_driven": sum(r[3] > 0 for r in calm), "left": len(left), "resumed": sum(r[4] > 1 for r in left),
+            "calm_driven": sum(r[3] > 0 for r in calm), "undriven": dict(collections.Counter(r[6] for r in calm if r[6])),
+            "left": len(left), "resumed": sum(r[4] > 1 for r in left),
             "missed": {str(row["seed"]): row["reached"][5] for row in rows if row["reached"] and row["reached"][5]}}
 
 
@@ -650,7 +656,7 @@ def summarise(kind: Kind, rows: list[dict], build: Build) -> tuple[dict, str, bo
     if kind.mode == "repeats":
         reached = sum_reached(rows)
         said += ("; {lost_and_told} told of lost contents; {found} with a step that was found, {learned} learned, {driven} driven "
-                 "({steps_driven} steps; of {calm} with one stream and a calm beginning {calm_driven}); of those, {left} left the plan when "
+                 "({steps_driven} steps; of {calm} with one stream and a calm beginning {calm_driven}; why not: {undriven}); of those, {left} left the plan when "
                  "they diverged, {resumed} came back to it").format(**reached)
         if reached["missed"]:
             said += "; missed: " + ", ".join(f"{seed} {what}" for seed, what in reached["missed"].items())

@@ -431,7 +431,8 @@ static ebb_buffer_t *serve_birth(ebb_device_t *dev, const ebb_request_t *q)
     drive_t *drive = ebb_driven(dev);
     ebb_buffer_t *b = NULL;
     for (uint32_t id = drive->next_birth;
-         !b && id < drive->trace->buffer_count && drive->trace->buffer[id].born == drive->cursor &&
+         drive->active && !b && id < drive->trace->buffer_count &&
+         drive->trace->buffer[id].born == drive->cursor &&
          (id == drive->next_birth || !drive->learned->any_size); /* then only their order tells them apart */
          id = ebb_first_birth(dev, id + 1))
         if (!ebb_site_of(dev, id)->buffer && ebb_birth_has_room(drive, id, q->bytes) &&

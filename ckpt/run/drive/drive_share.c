@@ -449,12 +449,6 @@ ebb_status_t ebb_share_open_small(ebb_device_t *dev)
 
 /* ---- what a further plan must agree with ---- */
 
-static bool may_share(ebb_device_t *dev)
-{
-    drive_t *drive = ebb_driven(dev);
-    return drive->active && drive->period == 1 && !ebb_options.guard;
-}
-
 /* The persistent buffer that this one of a recording is, or NULL. */
 static const ebb_persistent_t *persistent_as(ebb_device_t *dev, const ebb_recording_t *r, uint32_t id)
 {
@@ -472,12 +466,18 @@ static bool rotates(const ebb_trace_t *t)
     return false;
 }
 
+bool ebb_drive_may_share(ebb_device_t *dev, const ebb_recording_t *learned)
+{
+    const drive_t *drive = ebb_driven(dev);
+    return drive->active && drive->period == 1 && !ebb_options.guard && !rotates(learned->trace);
+}
+
 ebb_boundary_t *ebb_drive_boundary(ebb_device_t *dev, const ebb_recording_t *learned)
 {
     struct ebb_drive_share *share = dev->run->drive_share;
     const ebb_trace_t *t = learned->trace;
     uint32_t total = 0;
-    if (!may_share(dev) || rotates(t))
+    if (!ebb_drive_may_share(dev, learned))
         return NULL;
     for (uint32_t i = 0; i < share->persistent_count; i++)
         total += share->persistent[i].chunk_count;

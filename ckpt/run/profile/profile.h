@@ -127,8 +127,8 @@ bool ebb_profile_grow(ebb_device_t *dev, ebb_profile_t *profile);
 ebb_trace_t *ebb_profile_enlarged(const ebb_profile_t *profile, unsigned times);
 
 /* Of a recording whose steps are of any size. Bytes of the first buffer that the largest step allocates, by which the size of a step is told as
- * soon as it begins; 0: it has had one size only. */
-size_t ebb_profile_first_bytes(const ebb_profile_t *profile);
+ * soon as it begins, and the fewest that it has had; 0: it has had one size only. */
+size_t ebb_profile_first_bytes(const ebb_profile_t *profile, size_t *fewest);
 /* A copy of the trace as it is when that buffer has so large a share of these: each has what lies evenly between the least and the most bytes
  * that it has had, times in proportion; the caller's. NULL: no host memory. */
 ebb_trace_t *ebb_profile_sized(const ebb_profile_t *profile, double share);

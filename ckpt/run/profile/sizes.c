@@ -157,11 +157,12 @@ static uint32_t first_born(const ebb_trace_t *t)
     return EBB_NONE;
 }
 
-size_t ebb_profile_first_bytes(const ebb_profile_t *l)
+size_t ebb_profile_first_bytes(const ebb_profile_t *l, size_t *fewest)
 {
     const uint32_t first = first_born(l->recorded.trace);
     const size_t most = first == EBB_NONE ? 0 : l->recorded.trace->buffer[first].bytes;
-    return l->recorded.any_size && most && least(l, first) < most ? most : 0;
+    *fewest = most ? least(l, first) : 0;
+    return l->recorded.any_size && *fewest < most ? most : 0;
 }
 
 /* Large ones stay large, and have what accesses lead to. */

@@ -128,10 +128,10 @@ static void say_advice(ebb_device_t *dev, const ebb_usage_t *u, size_t wanted, s
 {
     const size_t held = u->overhead_bytes - u->headroom_bytes,
                  needed = (ebb_chunks_with_headroom(wanted + stays + held) + (1 << 20) - 1) >> 20,
-                 floor = ebb_run_floor(dev) >> 20;
+                 floor = ebb_run_wanted_budget(dev, 1) >> 20;
     if (wanted > device_bytes())
         ebb_log(EBB_WARN, "  that is more than the device has");
-    else if (wanted + stays <= u->budget_bytes && floor << 20 <= u->budget_bytes + u->overhead_bytes)
+    else if (wanted + stays <= u->budget_bytes && !floor)
         ebb_log(EBB_WARN,
                 "  it would fit if more could leave: what is in the way is host memory or the driver");
     else if (floor)

@@ -258,13 +258,6 @@ static void write_file(ebb_t *ebb, const ebb_statistics_t *s, const ebb_device_l
         ebb_log(EBB_WARN, "EBB_STATS=%s: %s", ebb_options.stats, strerror(errno));
 }
 
-/* The smallest budget with a plan, where that is more than the device's; 0: it is not. */
-static size_t wanted_budget(ebb_device_t *dev)
-{
-    const size_t floor = ebb_run_floor(dev);
-    return floor > dev->budget_bytes ? floor : 0;
-}
-
 void ebb_stats_finish(ebb_t *ebb)
 {
     ebb_statistics_t s;
@@ -280,7 +273,7 @@ void ebb_stats_finish(ebb_t *ebb)
         say_cost(dev);
         fitted &= !short_of;
         if (!floor && (short_of || (has_moved(&s) && !ebb_drive_counts(dev).steps)))
-            floor = wanted_budget(dev);
+            floor = ebb_run_wanted_budget(dev, 1);
     }
     if (s.peak_bytes)
         say(&s, &devices, fitted, floor);

@@ -43,7 +43,9 @@ enum { EBB_MOST_DEVICES = 16 };
     X(steps_driven, "steps that followed a plan from beginning to end")                                      \
     X(fallbacks, "times the program left the plan")                                                          \
     X(predicted_peak_bytes, "device memory at most, by the last plan")                                       \
-    X(driven_peak_bytes, "device memory held at most while driving")
+    X(driven_peak_bytes, "device memory held at most while driving")                                         \
+    X(wanted_bytes, "EBB_BUDGET from which on the largest steps so far have a plan, in whole MiB; 0: it is that large, or this is not known") \
+    X(wanted_double_bytes, "the same for steps of ever other sizes, twice as large")
 
 /* X(key): of them, what the statistics of all have the sum of. */
 #define EBB_SUMMED_STATISTICS(X)                                                                             \
