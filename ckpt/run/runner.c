@@ -294,6 +294,16 @@ static void follow_steps(ebb_device_t *dev, const ebb_operation_t *op)
 
 /* ---- what the hook calls (run.h) ---- */
 
+/* Whether the step has ended is seen by what it has given back since, where its operations may be the beginning of a longer one. */
+static void settle(ebb_device_t *dev)
+{
+    struct ebb_runner *runner = dev->run->runner;
+    if (runner->boundary || !runner->finder || !ebb_step_settle(runner->finder, runner->fewest_live))
+        return;
+    runner->steps.completed++;
+    runner->boundary = true;
+}
+
 /* Behind the last operation of a step, and still its: as recorded, while it is being recorded, or while no plan is driven. */
 static bool is_the_last_steps(ebb_device_t *dev, const ebb_operation_t *op)
 {
@@ -314,6 +324,7 @@ static ebb_status_t acquire(ebb_device_t *dev, ebb_operation_t *op)
 ebb_status_t ebb_run_before(ebb_device_t *dev, ebb_operation_t *op)
 {
     struct ebb_runner *runner = dev->run->runner;
+    settle(dev);
     runner->trailing = is_the_last_steps(dev, op);
     if (!runner->trailing && !act_at_boundary(dev))
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -361,6 +372,7 @@ ebb_buffer_t *ebb_run_serve(ebb_device_t *dev, const ebb_request_t *request)
 {
     if (request->bytes > ebb_chunks_limit(dev) * EBB_CHUNK_BYTES)
         return NULL; /* it is refused: no reason to leave a plan */
+    settle(dev);
     if (!act_at_boundary(dev))
         return NULL;
     ebb_buffer_t *b = ebb_drive_serve(dev, request);

@@ -59,8 +59,12 @@ static void steps_of_any_length_are_driven(void **state)
     (void)state;
     static const struct {
         const char *program, *settings;
-    } runs[] = {
-        {"documents", ""}, {"documents", "EBB_OFFLOAD=0"}, {"lengths", "EBB_RECOMPUTE=0"}, {"loader", ""}};
+    } runs[] = {{"documents", ""},
+                {"documents", "EBB_OFFLOAD=0"},
+                {"lengths", "EBB_RECOMPUTE=0"},
+                {"loader", ""},
+                {"micro", ""},
+                {"examined", ""}};
     enum { STEPS = 120, FIRST = 20, BUDGET = 40 };
     for (unsigned i = 0; i < sizeof runs / sizeof *runs; i++) {
         static program_run_t with;

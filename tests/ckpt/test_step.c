@@ -463,6 +463,42 @@ static void evaluation_becomes_a_kind_that_is_expected(void **state)
     }
 }
 
+/* Its operations are the beginning of a training step's; it has ended when its memory is given back. Where none is allocated that cannot be seen. */
+static void evaluation_that_is_a_forward_pass_ends_with_its_memory(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 12, KNOWN = 5 };
+    for (unsigned seed = 1; seed <= 40; seed++) {
+        trainer_t t = start(1 + seed % 12, 1);
+        t.size = seed % 4;
+        int training = -1;
+        for (unsigned round = 0; round < ROUNDS; round++) {
+            const unsigned lost = t.count[EBB_STEP_LOST];
+            for (unsigned n = 0; n < 2 + seed % 5; n++) {
+                forward(&t);
+                REQUIRE(&t, !ebb_step_settle(t.finder, t.live));
+                backward(&t);
+                for (unsigned i = 0; i < t.parameters; i++)
+                    issue(&t, ADAMW, 0);
+            }
+            training = t.ended;
+            const uint64_t held = 10 * (uint64_t)(t.size * (6 * t.layers + 2));
+            forward(&t);
+            REQUIRE(&t, !ebb_step_settle(t.finder, t.live));
+            t.live -= held / 2;
+            REQUIRE(&t, !ebb_step_settle(t.finder, t.live));
+            t.live -= held - held / 2;
+            const bool settled = ebb_step_settle(t.finder, t.live);
+            REQUIRE(&t, t.size ? settled || round < KNOWN : !settled);
+            REQUIRE(&t, !settled || (ebb_step_ended(t.finder) != training && !ebb_step_late(t.finder)));
+            REQUIRE(&t, !t.size || round < KNOWN ||
+                            (ebb_step_expected(t.finder) == training && t.count[EBB_STEP_LOST] == lost));
+            REQUIRE(&t, !settled || !ebb_step_settle(t.finder, t.live));
+        }
+        end(&t);
+    }
+}
+
 /* A long evaluation is given up on; when training goes on it is known at once. */
 static void long_evaluation_does_not_make_forget(void **state)
 {
@@ -767,6 +803,7 @@ int main(void)
         cmocka_unit_test(late_frees_do_not_hide_the_step),
         cmocka_unit_test(copies_to_the_host_change_nothing),
         cmocka_unit_test(evaluation_becomes_a_kind_that_is_expected),
+        cmocka_unit_test(evaluation_that_is_a_forward_pass_ends_with_its_memory),
         cmocka_unit_test(long_evaluation_does_not_make_forget),
         cmocka_unit_test(alternating_batch_sizes_are_two_kinds),
         cmocka_unit_test(kernels_chosen_by_size_still_make_a_step),

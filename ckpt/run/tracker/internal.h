@@ -222,6 +222,8 @@ void follow_delete(follow_t *f);
 bool follow_adopt(follow_t *f, const past_t *p, size_t period);
 /* Takes the newest operation. */
 ebb_step_event_t follow_take(follow_t *f, const past_t *p);
+/* The newest operation has ended a step, of which another one may be the beginning, and so many bytes are left (ebb_step_settle). */
+bool follow_settle(follow_t *f, const past_t *p, uint64_t live);
 
 /* Whether to look for periods, and whether one that was found should become a variant. */
 bool follow_is_searching(const follow_t *f, const past_t *p);

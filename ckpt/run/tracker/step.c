@@ -181,6 +181,11 @@ ebb_step_event_t ebb_step_push(ebb_step_finder_t *f, const ebb_step_operation_t 
     return of_thread ? of_thread : event;
 }
 
+bool ebb_step_settle(ebb_step_finder_t *f, uint64_t live_bytes)
+{
+    return f->lead && follow_settle(f->lead->follow, &f->lead->past, live_bytes);
+}
+
 /* ---- what is known ---- */
 
 int ebb_step_ended(const ebb_step_finder_t *f)

@@ -229,8 +229,8 @@ static void finish(follow_t *f, const past_t *p, const hypothesis_t *h)
     hypotheses_begin(f, h->ended);
 }
 
-/* The hypothesis that has come to its end, if that is certain enough now; NULL: none, or one that may still go on. */
-static const hypothesis_t *ended(follow_t *f, size_t position)
+/* The hypothesis that has come to its end; NULL: none has. */
+static const hypothesis_t *first_ended(const follow_t *f)
 {
     const hypothesis_t *best = NULL;
     for (unsigned i = 0; i < f->hypotheses; i++) {
@@ -241,6 +241,13 @@ static const hypothesis_t *ended(follow_t *f, size_t position)
               (h->strange < best->strange || (h->strange == best->strange && h->variant == f->predicted)))))
             best = h;
     }
+    return best;
+}
+
+/* The same, if that is certain enough now; NULL: none, or one that may still go on. */
+static const hypothesis_t *ended(follow_t *f, size_t position)
+{
+    const hypothesis_t *best = first_ended(f);
     /* The one that is expected is waited for no longer, unless it is the beginning of another one: a forward pass. */
     const bool expected = best && best->variant == f->predicted && hypothesis_is_plausible(best);
     for (unsigned i = 0; best && i < f->hypotheses; i++) {
@@ -300,6 +307,34 @@ static ebb_step_event_t take(follow_t *f, const past_t *p, size_t position)
         if (take(f, p, i) == EBB_STEP_BOUNDARY)
             event = EBB_STEP_BOUNDARY;
     return event;
+}
+
+/* At its next operation a step of this variant has more than half of all that it allocates. */
+static bool holds_much(const variant_t *k, size_t next)
+{
+    return next < k->info.operations && k->signature[next].live > k->signature[0].live &&
+           2 * (k->signature[next].live - k->signature[0].live) > k->amplitude;
+}
+
+bool follow_settle(follow_t *f, const past_t *p, uint64_t live)
+{
+    const hypothesis_t *h = first_ended(f);
+    if (!h || h->ended != p->count || h->start < oldest(p))
+        return false;
+    const uint64_t before = at(p, h->start)->live, most = past_extent(p, h->start, h->ended).most;
+    if (most <= before || (live > before && 64 * (live - before) > most - before))
+        return false;
+    for (unsigned i = 0; i < f->hypotheses; i++) {
+        const hypothesis_t *other = &f->hypothesis[i];
+        if (!other->ended && !holds_much(variant_at(f, other->variant), other->track.next))
+            return false;
+    }
+    const hypothesis_t done = *h;
+    if (!is_balanced(f, p, &done))
+        return false;
+    finish(f, p, &done);
+    f->late = 0;
+    return true;
 }
 
 static size_t longest_signature(const follow_t *f)

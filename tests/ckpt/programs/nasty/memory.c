@@ -314,6 +314,23 @@ static void experts_backward(worker_t *w, unsigned i)
         take_back(w, i, 2 * (i / FEW_LAYERS) + e, expert_floats(w, i, e));
 }
 
+/* ---- micro: as documents, in micro-batches of two lengths that have nothing to do with each other ---- */
+
+static void micro_end(worker_t *w)
+{
+    documents_begin(w);
+    nasty_train(w);
+}
+
+/* ---- examined: as documents, and after every fifth step a forward pass for nothing, of another length ---- */
+
+static void examined_after(worker_t *w)
+{
+    documents_begin(w);
+    if (w->step % 5 == 0)
+        nasty_evaluate(w, w->layers);
+}
+
 /* ---- resized: one size for a while, then as documents ---- */
 
 static void resized_begin(worker_t *w)
@@ -388,6 +405,8 @@ const trait_t nasty_memory[] = {
     {.name = "sorted", .begin = sorted_begin},
     {.name = "loader", .begin = loader_begin, .forward = loader_forward, .finish = loader_finish},
     {.name = "targets", .begin = targets_begin, .forward = targets_forward, .backward = targets_backward},
+    {.name = "micro", .begin = documents_begin, .end = micro_end},
+    {.name = "examined", .begin = documents_begin, .after = examined_after},
     {.name = "experts", .forward = experts_forward, .backward = experts_backward},
     {.name = "resized", .begin = resized_begin},
     {.name = "padded", .begin = padded_begin, .layer = padded_layer},

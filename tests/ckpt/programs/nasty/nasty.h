@@ -115,6 +115,8 @@ void nasty_read(worker_t *w, const void *device, size_t bytes);
 
 /* A forward pass through `layers` layers without a backward one. */
 void nasty_evaluate(worker_t *w, unsigned layers);
+/* A forward and a backward pass. */
+void nasty_train(worker_t *w);
 
 extern const trait_t nasty_contents[], nasty_memory[], nasty_order[],
     nasty_reach[]; /* each ended by a nameless one */
