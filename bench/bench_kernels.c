@@ -198,7 +198,8 @@ OPERATION(embedding_forward)
 OPERATION(embedding_backward)
 {
     const token_index_t index = {t->tokens, t->first, t->order, t->classes};
-    CHECK(embedding_backward(TYPE, t->wide, t->sums[0], t->c, index, s->B, s->T, s->C, DROP, 0, STREAM));
+    CHECK(
+        embedding_backward(TYPE, t->wide, t->sums[0], t->c, index, s->B, s->T, s->T, s->C, DROP, 0, STREAM));
 }
 OPERATION(layernorm_forward)
 {

@@ -5,12 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PAD_ROWS 8 /* tensor cores take as many at once */
+
 /* A slot belongs to the thread while it is one of the free ones, else to the taker. */
 struct ahead {
     const dataset_t *data; /* borrowed */
     uint64_t seed, stride;
     uint64_t q; /* the thread's, the next batch's first sequence */
     int B;
+    int T[AHEAD_BATCHES + 1]; /* of each slot's batch */
     int *tokens; /* owns [AHEAD_BATCHES + 1, 2, B, T]: one more than are laid out ahead, the taker's */
     pthread_t thread;
 
@@ -32,15 +35,31 @@ static int *slot_of(const ahead_t *ahead, uint64_t batch)
     return ahead->tokens + (size_t)(batch % (AHEAD_BATCHES + 1)) * 2 * batch_rows(ahead);
 }
 
-static bool lay_out(ahead_t *ahead, int *inputs)
+/* Of the next batch. */
+static int longest(const ahead_t *ahead)
 {
-    int T = ahead->data->T;
+    int most = 0;
+    for (int b = 0; b < ahead->B; b++) {
+        int rows = dataset_sequence_rows(ahead->data, ahead->seed, ahead->q + (uint64_t)b);
+        most = rows > most ? rows : most;
+    }
+    most = (most + PAD_ROWS - 1) / PAD_ROWS * PAD_ROWS;
+    return most < ahead->data->T ? most : ahead->data->T;
+}
+
+static bool lay_out(ahead_t *ahead, int *inputs, int T)
+{
     int *targets = inputs + batch_rows(ahead);
     for (int b = 0; b < ahead->B; b++) {
         size_t row = (size_t)b * (size_t)T;
         uint64_t start = dataset_sequence_start(ahead->data, ahead->seed, ahead->q + (uint64_t)b);
-        if (!dataset_sequence(ahead->data, start, T, inputs + row, targets + row, &ahead->fault))
+        int rows = dataset_sequence_rows(ahead->data, ahead->seed, ahead->q + (uint64_t)b);
+        if (!dataset_sequence(ahead->data, start, rows, inputs + row, targets + row, &ahead->fault))
             return false;
+        for (int t = rows; t < T; t++) {
+            inputs[row + (size_t)t] = ahead->data->end;
+            targets[row + (size_t)t] = -1;
+        }
     }
     ahead->q += ahead->stride;
     return true;
@@ -56,9 +75,10 @@ static void *read_ahead(void *context)
             pthread_cond_wait(&ahead->changed, &ahead->lock);
         if (ahead->stop)
             break;
-        int *slot = slot_of(ahead, ahead->made);
+        int *slot = slot_of(ahead, ahead->made), *T = &ahead->T[ahead->made % (AHEAD_BATCHES + 1)];
         pthread_mutex_unlock(&ahead->lock);
-        good = lay_out(ahead, slot);
+        *T = longest(ahead);
+        good = lay_out(ahead, slot, *T);
         pthread_mutex_lock(&ahead->lock);
         ahead->made += good;
         ahead->failed = !good;
@@ -105,13 +125,14 @@ ahead_t *ahead_open(const dataset_t *data, uint64_t seed, uint64_t q, uint64_t s
     return ahead;
 }
 
-bool ahead_next(ahead_t *ahead, const int **inputs, const int **targets, fault_t *fault)
+bool ahead_next(ahead_t *ahead, const int **inputs, const int **targets, int *T, fault_t *fault)
 {
     pthread_mutex_lock(&ahead->lock);
     while (ahead->made == ahead->taken && !ahead->failed)
         pthread_cond_wait(&ahead->changed, &ahead->lock);
     bool good = ahead->made > ahead->taken; /* those made before a failure are good */
     if (good) {
+        *T = ahead->T[ahead->taken % (AHEAD_BATCHES + 1)];
         *inputs = slot_of(ahead, ahead->taken++);
         *targets = *inputs + batch_rows(ahead);
         pthread_cond_broadcast(&ahead->changed);

@@ -17,8 +17,9 @@ typedef struct ahead ahead_t;
  * until ahead_close(). NULL, with a fault, if there is no memory or no thread. */
 ahead_t *ahead_open(const dataset_t *data, uint64_t seed, uint64_t q, uint64_t stride, int B, fault_t *fault);
 
-/* The next batch's inputs[B,T] and targets[B,T], borrowed until the next call or ahead_close(). Waits for it. */
-bool ahead_next(ahead_t *ahead, const int **inputs, const int **targets, fault_t *fault);
+/* The next batch's inputs[B,T] and targets[B,T], borrowed until the next call or ahead_close(). Waits for it. T is the dataset's; of documents that
+ * of the longest, rounded up to a multiple of 8: behind the shorter ones are end tokens, and the target -1 (kernels.h: cross_entropy). */
+bool ahead_next(ahead_t *ahead, const int **inputs, const int **targets, int *T, fault_t *fault);
 
 /* Stops the thread, whatever it is doing, and waits for it. NULL is left alone. */
 void ahead_close(ahead_t *ahead);

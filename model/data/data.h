@@ -8,6 +8,8 @@
  *   dataset    one text, or any number of shards of one form; its tokens are numbered through, in the order of
  *              the files' names
  *   sequence   T+1 consecutive tokens: T inputs, and T targets that lie one further
+ *   document   with --pack no: tokens up to an end token, which is its last; without one, to the end of its file. As a sequence it has
+ *              as many inputs as tokens less one; what is longer than T is several sequences. One of a single token is none
  *   row        n = b*T + t, as in kernels.h
  *   held out   tokens kept from training: a dataset of their own (--eval-data), else the last 5% (rounded down) of
  *              a text, and of shards the last 5%, at most 2^20
@@ -21,6 +23,7 @@
  *     e), n) gives (order.h). What does not fill a sequence is left out, at a shard's beginning or end: its
  *     sequences start rng_at(rng_at(key, e), 2^32 + shard) mod (tokens left out + 1) tokens late, so that no token
  *     is left out of all epochs.
+ *   Documents: an epoch is all of the training tokens' sequences, each once, in the order as of shards.
  *
  * Sizes are 64-bit: files may be of any length. Files are read where they are needed; at no time is one in
  * memory as a whole. Threads: a dataset that is open may be read by several at once.
@@ -49,6 +52,11 @@ typedef struct shard {
     uint64_t sequences;
 } shard_t;
 
+typedef struct document {
+    uint64_t start; /* its first token */
+    int rows;       /* 1 .. T */
+} document_t;
+
 typedef struct dataset {
     const char *flag; /* that named it, for messages: "--data" */
     shard_t *shards;  /* owned */
@@ -58,8 +66,10 @@ typedef struct dataset {
     uint64_t header_bytes; /* of each shard */
     uint64_t count;        /* tokens */
     uint64_t train_count;  /* the first so many are for training */
-    uint64_t sequences;    /* shards: in an epoch */
+    uint64_t sequences;    /* shards and documents: in an epoch */
     int T;
+    document_t *documents; /* owned [sequences]; NULL: all sequences have T rows */
+    int end;               /* token */
 } dataset_t;
 
 /* Opens the files that `path` names: a file, or a pattern as the shell's (glob(3)). The dataset borrows `flag`. */
@@ -71,17 +81,22 @@ void dataset_close(dataset_t *data);
  * False if either part is too short. */
 bool dataset_split(dataset_t *data, int T, bool all, fault_t *fault);
 
+/* Divided, its training part is one of documents from now on, each ended by the token `end`: reads all of it, and keeps 16 bytes a sequence.
+ * False also if there is none. */
+bool dataset_find_documents(dataset_t *data, int end, fault_t *fault);
+
 /* Tokens first .. first+count-1, across files. */
 bool dataset_read(const dataset_t *data, uint64_t first, size_t count, int *tokens, fault_t *fault);
 
-/* The first token of training sequence q. */
+/* The first token of training sequence q, and how many rows it has. */
 uint64_t dataset_sequence_start(const dataset_t *data, uint64_t seed, uint64_t q);
+int dataset_sequence_rows(const dataset_t *data, uint64_t seed, uint64_t q);
 
 /* inputs[T] and targets[T] of the T+1 tokens from `start` on. */
 bool dataset_sequence(const dataset_t *data, uint64_t start, int T, int *inputs, int *targets,
                       fault_t *fault);
 
-/* A hash of the files' form, lengths and first 4096 bytes, not of their names: equal for data that a training
+/* A hash of the files' form, lengths and first 4096 bytes, not of their names, and of what documents end with: equal for data that a training
  * can be resumed with. */
 bool dataset_fingerprint(const dataset_t *data, uint64_t *hash, fault_t *fault);
 

@@ -187,6 +187,7 @@ void dataset_close(dataset_t *data)
         free(data->shards[i].path);
     }
     free(data->shards);
+    free(data->documents);
     *data = (dataset_t){0};
 }
 
@@ -317,17 +318,87 @@ bool dataset_read(const dataset_t *data, uint64_t first, size_t count, int *toke
     return true;
 }
 
+/* Of its epoch: the key, and which of all it is. */
+static uint64_t number_of(const dataset_t *data, uint64_t seed, uint64_t q, uint64_t *epoch_key)
+{
+    *epoch_key = rng_at(rng_at(seed, RNG_BATCH), q / data->sequences);
+    order_t order = order_of(*epoch_key, data->sequences);
+    return order_at(&order, q % data->sequences);
+}
+
+int dataset_sequence_rows(const dataset_t *data, uint64_t seed, uint64_t q)
+{
+    uint64_t epoch_key;
+    return data->documents ? data->documents[number_of(data, seed, q, &epoch_key)].rows : data->T;
+}
+
 uint64_t dataset_sequence_start(const dataset_t *data, uint64_t seed, uint64_t q)
 {
-    uint64_t key = rng_at(seed, RNG_BATCH);
-    if (data->token_bytes == 1)
-        return rng_at(key, q) % (data->train_count - (uint64_t)data->T);
-    uint64_t epoch_key = rng_at(key, q / data->sequences);
-    order_t order = order_of(epoch_key, data->sequences);
-    uint64_t number = order_at(&order, q % data->sequences);
+    if (data->token_bytes == 1 && !data->documents)
+        return rng_at(rng_at(seed, RNG_BATCH), q) % (data->train_count - (uint64_t)data->T);
+    uint64_t epoch_key, number = number_of(data, seed, q, &epoch_key);
+    if (data->documents)
+        return data->documents[number].start;
     const shard_t *shard = shard_of(data, number, true);
     uint64_t late = rng_at(epoch_key, OFFSET_STREAM + (uint64_t)(shard - data->shards)) % (shard->spare + 1);
     return shard->first + late + (number - shard->number) * (uint64_t)data->T;
+}
+
+/* ---- documents ---- */
+
+/* Tokens [first, last) are inputs and targets of one document: as many sequences as it takes. */
+static bool add_document(dataset_t *data, uint64_t first, uint64_t last, uint64_t *room)
+{
+    for (uint64_t at = first; at + 1 < last; at += (uint64_t)data->T) {
+        const uint64_t left = last - 1 - at, rows = left < (uint64_t)data->T ? left : (uint64_t)data->T;
+        if (data->sequences == *room) {
+            *room = *room ? 2 * *room : 1024;
+            document_t *more = realloc(data->documents, *room * sizeof *more);
+            if (more == NULL)
+                return false;
+            data->documents = more;
+        }
+        data->documents[data->sequences++] = (document_t){at, (int)rows};
+    }
+    return true;
+}
+
+/* Of one shard the first `count` tokens. */
+static bool find_in_shard(dataset_t *data, const shard_t *shard, uint64_t count, uint64_t *room,
+                          fault_t *fault)
+{
+    int tokens[CHUNK_BYTES];
+    uint64_t begin = 0;
+    size_t part = 0;
+    for (uint64_t at = 0; at < count; at += part) {
+        part = CHUNK_BYTES / (size_t)data->token_bytes;
+        part = part < count - at ? part : (size_t)(count - at);
+        if (!read_chunk(data, shard, at, part, tokens, fault))
+            return false;
+        for (size_t i = 0; i < part; i++) {
+            if (tokens[i] != data->end && at + i + 1 < count)
+                continue;
+            if (!add_document(data, shard->first + begin, shard->first + at + i + 1, room))
+                return fault_set(fault, "%s: no memory for the places of its documents", data->flag);
+            begin = at + i + 1;
+        }
+    }
+    return true;
+}
+
+bool dataset_find_documents(dataset_t *data, int end, fault_t *fault)
+{
+    uint64_t room = 0;
+    data->end = end;
+    data->sequences = 0;
+    for (int i = 0; i < data->shard_count; i++) {
+        const shard_t *shard = &data->shards[i];
+        const uint64_t training = data->train_count > shard->first ? data->train_count - shard->first : 0;
+        if (!find_in_shard(data, shard, training < shard->count ? training : shard->count, &room, fault))
+            return false;
+    }
+    return data->sequences > 0 ||
+           fault_set(fault, "%s: no document has two tokens (--document-end %d)", data->flag, end);
 }
 
 bool dataset_sequence(const dataset_t *data, uint64_t start, int T, int *inputs, int *targets, fault_t *fault)
@@ -342,6 +413,8 @@ bool dataset_sequence(const dataset_t *data, uint64_t start, int T, int *inputs,
 bool dataset_fingerprint(const dataset_t *data, uint64_t *hash, fault_t *fault)
 {
     *hash = rng_hash(rng_hash(0, (uint64_t)data->token_bytes), (uint64_t)data->shard_count);
+    if (data->documents)
+        *hash = rng_hash(*hash, (uint64_t)data->end);
     for (int i = 0; i < data->shard_count; i++) {
         const shard_t *shard = &data->shards[i];
         uint64_t words[FINGERPRINT_MAX / sizeof(uint64_t)] = {0};

@@ -19,6 +19,13 @@ __global__ void cross_entropy_kernel(float *logits,                   /* [N,V] *
     for (int n = first + (WIDE ? 0 : block_warp()); n < last; n += WIDE ? 1 : block_warps()) {
         float *const x = logits + (size_t)n * V;
         const int target = targets[n];
+        if (target < 0) {
+            if (start == 0)
+                losses[n] = 0.0f;
+            if (dlogits)
+                SIMD for (int v = start; v < V; v += step) store_f(dlogits + (size_t)n * V + v, 0.0f);
+            continue;
+        }
         const float wanted = x[target];
         __syncwarp(); /* before another lane overwrites it; if WIDE, block_max has the barrier */
         float most = -INFINITY;

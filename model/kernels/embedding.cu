@@ -117,18 +117,18 @@ inline softgpu_cost_t embedding_tokens_cost(dim3 grid, dim3, float *, const E *,
 
 /* Blocks (positions, columns): `rows` positions each, summed over the sequences in ascending order. */
 template <bool DROPOUT, typename E>
-__global__ void embedding_positions_kernel(float *__restrict__ dwpe, /* [T,C] */
+__global__ void embedding_positions_kernel(float *__restrict__ dwpe, /* [positions,C] */
                                            const E *__restrict__ dx, /* [B,T,C] */
-                                           int B, int T, int C, int rows, mask_t mask, int accumulate)
+                                           int B, int T, int positions, int C, int rows, mask_t mask, int accumulate)
 {
     __shared__ float shared[EMBEDDING_COLUMNS + (DROPOUT ? EMBEDDING_COLUMNS + 8 : 0)];
     float *const acc = shared_pointer(shared), *const keep = acc + EMBEDDING_COLUMNS;
     const int c0 = (int)blockIdx.y * EMBEDDING_COLUMNS, columns = smaller(EMBEDDING_COLUMNS, C - c0);
-    const int first = (int)blockIdx.x * rows, last = smaller(first + rows, T);
+    const int first = (int)blockIdx.x * rows, last = smaller(first + rows, positions);
     for (int t = first; t < last; t++) {
         float *const to = dwpe + (size_t)t * C + c0;
         SIMD for (int c = block_thread(); c < columns; c += block_threads()) acc[c] = 0.0f;
-        for (int b = 0; b < B; b++)
+        for (int b = 0; b < B && t < T; b++)
             add_row<DROPOUT>(acc, keep, dx, b * T + t, C, c0, columns, mask);
         SIMD for (int c = block_thread(); c < columns; c += block_threads()) to[c] =
             accumulate ? to[c] + acc[c] : acc[c];
@@ -136,10 +136,10 @@ __global__ void embedding_positions_kernel(float *__restrict__ dwpe, /* [T,C] */
 }
 
 template <typename E>
-inline softgpu_cost_t embedding_positions_cost(dim3, dim3, float *, const E *, int B, int T, int C, int,
-                                               mask_t, int accumulate)
+inline softgpu_cost_t embedding_positions_cost(dim3, dim3, float *, const E *, int B, int T, int positions,
+                                               int C, int, mask_t, int accumulate)
 {
-    return launch_cost((double)B * T * C, as_floats<E>((double)B * T * C) + (accumulate ? 2.0 : 1.0) * T * C);
+    return launch_cost((double)B * T * C, as_floats<E>((double)B * T * C) + (accumulate ? 2.0 : 1.0) * positions * C);
 }
 
 #define INSTANCE(DROPOUT, E)                                                                                 \
@@ -150,31 +150,32 @@ FOR_FLAGS(INSTANCE);
 
 template <bool DROPOUT, typename E>
 static void backward_launch(float *dwte, float *dwpe, const void *dx, token_index_t index, int B, int T,
-                            int C, mask_t mask, int accumulate, cudaStream_t stream)
+                            int positions, int C, mask_t mask, int accumulate, cudaStream_t stream)
 {
     const unsigned columns = (unsigned)ceil_div(C, EMBEDDING_COLUMNS);
     const int each = B * smaller(C, EMBEDDING_COLUMNS); /* elements that a position costs */
     const int rows = each < BLOCK_ELEMENTS ? BLOCK_ELEMENTS / each : 1;
-    const dim3 tokens((unsigned)index.count, columns), positions((unsigned)ceil_div(T, rows), columns);
+    const dim3 tokens((unsigned)index.count, columns), all((unsigned)ceil_div(positions, rows), columns);
     if (index.count)
         embedding_tokens_kernel<DROPOUT, E>
             <<<counted(tokens), BLOCK_THREADS, 0, stream>>>(dwte, (const E *)dx, index, C, mask);
     if (dwpe)
-        embedding_positions_kernel<DROPOUT, E><<<counted(positions), BLOCK_THREADS, 0, stream>>>(
-            dwpe, (const E *)dx, B, T, C, rows, mask, accumulate);
+        embedding_positions_kernel<DROPOUT, E><<<counted(all), BLOCK_THREADS, 0, stream>>>(
+            dwpe, (const E *)dx, B, T, positions, C, rows, mask, accumulate);
 }
 
 cudaError_t embedding_backward(dtype_t type, float *dwte, float *dwpe, const void *dx, token_index_t index,
-                               int B, int T, int C, dropout_t drop, int accumulate, cudaStream_t stream)
+                               int B, int T, int positions, int C, dropout_t drop, int accumulate,
+                               cudaStream_t stream)
 {
     const mask_t mask = dropout_mask(drop);
     if (type == DTYPE_BF16 && mask.threshold)
-        backward_launch<true, bf16>(dwte, dwpe, dx, index, B, T, C, mask, accumulate, stream);
+        backward_launch<true, bf16>(dwte, dwpe, dx, index, B, T, positions, C, mask, accumulate, stream);
     else if (type == DTYPE_BF16)
-        backward_launch<false, bf16>(dwte, dwpe, dx, index, B, T, C, mask, accumulate, stream);
+        backward_launch<false, bf16>(dwte, dwpe, dx, index, B, T, positions, C, mask, accumulate, stream);
     else if (mask.threshold)
-        backward_launch<true, float>(dwte, dwpe, dx, index, B, T, C, mask, accumulate, stream);
+        backward_launch<true, float>(dwte, dwpe, dx, index, B, T, positions, C, mask, accumulate, stream);
     else
-        backward_launch<false, float>(dwte, dwpe, dx, index, B, T, C, mask, accumulate, stream);
+        backward_launch<false, float>(dwte, dwpe, dx, index, B, T, positions, C, mask, accumulate, stream);
     return cudaGetLastError();
 }

@@ -289,8 +289,9 @@ static void backward(transformer_t *model, const pass_t *pass, const batch_t *ba
     }
 
     range_begin("embedding");
-    CUDA(embedding_backward(pass->dtype, dw.wte, dw.wpe, dx.data, batch->index, pass->B, pass->T, pass->C,
-                            pass_dropout_embedding(pass), pass->accumulate, pass->gpu->stream));
+    CUDA(embedding_backward(pass->dtype, dw.wte, dw.wpe, dx.data, batch->index, pass->B, pass->T,
+                            model->shape.context, pass->C, pass_dropout_embedding(pass), pass->accumulate,
+                            pass->gpu->stream));
     tensor_free(pass->gpu, &dx);
     range_end();
     if (micro->last) {
@@ -335,7 +336,7 @@ void transformer_train(transformer_t *model, const batch_t *batch, micro_batch_t
     if (micro.counter != NULL)
         pass.base = micro.counter;
     else
-        pass.first = transformer_counter(model, batch->B, batch->T, micro.number);
+        pass.first = transformer_counter(model, batch->B, model->shape.context, micro.number);
 
     range_begin("forward");
     forward(model, &pass, batch);

@@ -56,7 +56,7 @@ const char *transformer_attention(const transformer_t *model);
 /* The first Philox counter of a micro-batch B x T of that number. */
 uint64_t transformer_counter(const transformer_t *model, int B, int T, uint64_t number);
 
-/* Forward and backward: writes or adds to every gradient. batch->T must be the model's context. */
+/* Forward and backward: writes or adds to every gradient. A row whose target is -1 counts for nothing. */
 void transformer_train(transformer_t *model, const batch_t *batch, micro_batch_t micro);
 
 /* *loss (device) = sum of the losses of the batch's rows, in nats. Without dropout; keeps nothing. */

@@ -13,6 +13,13 @@ const flag_t flag_table[] = {
      "a text to train on, or token shards, by name or quoted pattern", OF_TRAINING},
     {"Data", "data-kind", FLAG_CHOICE, FIELD(data_kind), "auto", 0, 0, "auto|text|tokens",
      "what they are; auto looks at their beginning", OF_TRAINING},
+    {"Data", "pack", FLAG_CHOICE, FIELD(pack), "yes", 0, 0, "no|yes",
+     "train on sequences of --context tokens, whatever ends in them; no: on documents, padded to the longest "
+     "in "
+     "the micro-batch",
+     OF_TRAINING},
+    {"Data", "document-end", FLAG_COUNT, FIELD(document_end), "-1", -1, 1 << 24, "TOKEN",
+     "that ends a document; -1: a new line in a text, else GPT-2's, 50256", OF_TRAINING},
     {"Data", "eval-data", FLAG_TEXT, FIELD(eval_data), NULL, 0, 0, "FILES",
      "held-out data; without it the last 5% of --data are", OF_TRAINING},
     {"Data", "tokenizer", FLAG_TEXT, FIELD(tokenizer), NULL, 0, 0, "FILE",

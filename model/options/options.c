@@ -126,6 +126,14 @@ void options_check_shape(const options_t *o)
                     o->context);
 }
 
+static void check_data(const options_t *o)
+{
+    if (!o->pack && o->graph)
+        usage_error("--graph: a step that is captured has one size, with --pack no it has many");
+    if (o->pack && o->document_end >= 0)
+        usage_error("--document-end %d: for --pack no", o->document_end);
+}
+
 static void check_ranks(const options_t *o)
 {
     if (o->compress && o->zero > 0)
@@ -192,6 +200,7 @@ static void check(const options_t *options)
             "--data FILES is missing: a text or token shards to train on (ebb-train --help lists all flags)");
     options_check_shape(options);
     check_checkpoints(options);
+    check_data(options);
     check_ranks(options);
 }
 

@@ -31,6 +31,7 @@ typedef struct options {
     command_t command;
     const char *data, *eval_data;
     int data_kind; /* data_kind_t */
+    int pack, document_end;
     const char *tokenizer;
 
     const char *model; /* preset */

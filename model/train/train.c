@@ -28,9 +28,15 @@ static void catch_interrupt(void)
     sigaction(SIGTERM, &action, NULL);
 }
 
-static size_t tokens_per_step(const options_t *o, int ranks)
+/* Targets of the step that is about to begin, of all ranks. */
+static size_t tokens_of_step(const trainer_t *t)
 {
-    return (size_t)o->batch * (size_t)o->context * (size_t)o->accumulate * (size_t)ranks;
+    const options_t *o = t->options;
+    const size_t sequences = (size_t)o->batch * (size_t)o->accumulate * (size_t)t->ranks.world.count;
+    size_t tokens = 0;
+    for (size_t i = 0; i < sequences; i++)
+        tokens += (size_t)dataset_sequence_rows(&t->data, o->seed, t->place.sequences + i);
+    return tokens;
 }
 
 /* ---- a step ---- */
@@ -57,16 +63,17 @@ static void sum_results(trainer_t *t)
     ranks_join(&t->ranks);
 }
 
-static void issue_micro_batch(trainer_t *t, int micro)
+static void issue_micro_batch(trainer_t *t, int micro, size_t tokens)
 {
     range_begin("micro-batch");
     const options_t *o = t->options;
     const uint64_t ranks = (uint64_t)t->ranks.world.count;
     const int *inputs, *targets;
+    int T;
     fault_t fault;
-    must(ahead_next(t->ahead, &inputs, &targets, &fault), &fault);
+    must(ahead_next(t->ahead, &inputs, &targets, &T, &fault), &fault);
     micro_batch_t what = {.loss = (float *)t->results.data + RESULT_LOSS,
-                          .scale = (float)(1.0 / (double)tokens_per_step(o, t->ranks.world.count)),
+                          .scale = (float)(1.0 / (double)tokens),
                           .accumulate = micro > 0,
                           .dropout = (float)o->dropout,
                           .seed = t->dropout_seed,
@@ -75,7 +82,7 @@ static void issue_micro_batch(trainer_t *t, int micro)
     if (t->graph.ready) {
         step_graph_train(&t->graph, &t->model, &t->ring, inputs, targets, what);
     } else {
-        batch_t batch = batch_upload(&t->ring, inputs, targets, o->batch, o->context);
+        batch_t batch = batch_upload(&t->ring, inputs, targets, o->batch, T);
         transformer_train(&t->model, &batch, what);
         batch_free(&t->ring, &batch);
     }
@@ -91,12 +98,13 @@ static void issue_step(trainer_t *t, int step)
     pending->step = step;
     t->gpu.span_peak_bytes = t->gpu.live_bytes;
     pending->rate = optimizer_rate(t->options, step);
+    pending->tokens = tokens_of_step(t);
     uint64_t before = launches_issued;
     CUDA(cudaEventRecord(pending->began, t->gpu.stream));
     if (step > t->first_step)
         (void)step_graph_ready(&t->graph, &t->model.parameters);
     for (int micro = 0; micro < t->options->accumulate; micro++)
-        issue_micro_batch(t, micro);
+        issue_micro_batch(t, micro, pending->tokens);
     sum_results(t);
     float *result = (float *)t->results.data + RESULT_NORM;
     const float *loss = (const float *)t->results.data + RESULT_LOSS;
@@ -134,7 +142,7 @@ static void log_step(trainer_t *t, const pending_t *pending, double seconds)
     log_real(log, "lr", pending->rate);
     if (t->options->skip_outliers > 0)
         log_literal(log, "skipped", is_skipped(t, pending) ? "true" : "false");
-    double tokens_per_s = (double)tokens_per_step(t->options, t->ranks.world.count) / seconds;
+    double tokens_per_s = (double)pending->tokens / seconds;
     log_real(log, "tokens_per_s", tokens_per_s);
     if (t->most_tokens_per_s > 0)
         log_real(log, "mfu", tokens_per_s / t->most_tokens_per_s);
@@ -171,9 +179,8 @@ static void finish_step(trainer_t *t, int step)
     double now = clock_seconds(), seconds = now - t->last;
     t->last = now;
     float loss = pending->results[RESULT_LOSS];
-    progress_step(&t->progress,
-                  (step_done_t){step, loss, pending->results[RESULT_NORM], pending->rate, seconds,
-                                tokens_per_step(t->options, t->ranks.world.count), t->gpu.peak_bytes});
+    progress_step(&t->progress, (step_done_t){step, loss, pending->results[RESULT_NORM], pending->rate,
+                                              seconds, pending->tokens, t->gpu.peak_bytes});
     log_step(t, pending, seconds);
     plot_add(&t->plot, CURVE_LOSS, step, loss);
     plot_add(&t->plot, CURVE_PEAK, step, (double)pending->span_peak_bytes);

@@ -30,6 +30,17 @@ void open_tokenizer(tokenizer_t *tokenizer, const options_t *o)
                     tokenizer->count, o->vocab);
 }
 
+/* The token that ends a document: GPT-2's, where the model has it; of a text the new line. */
+static int document_end(const options_t *o, const dataset_t *data)
+{
+    enum { GPT2_END = 50256 };
+    const int usual = data->token_bytes == 1 ? '\n' : GPT2_END,
+              end = o->document_end < 0 ? usual : o->document_end;
+    if (end >= o->vocab)
+        usage_error("--document-end %d: the model has %d classes (--vocab)", end, o->vocab);
+    return end;
+}
+
 static void open_data(trainer_t *t)
 {
     const options_t *o = t->options;
@@ -38,6 +49,8 @@ static void open_data(trainer_t *t)
     bool separate = o->eval_data != NULL;
     must(dataset_open(&t->data, "--data", o->data, kind, o->vocab, &fault), &fault);
     must(dataset_split(&t->data, o->context, separate, &fault), &fault);
+    if (!o->pack)
+        must(dataset_find_documents(&t->data, document_end(o, &t->data), &fault), &fault);
     if (separate)
         must(dataset_open(&t->eval_data, "--eval-data", o->eval_data, kind, o->vocab, &fault), &fault);
     t->held_out = held_out_of(&t->data, separate ? &t->eval_data : NULL);

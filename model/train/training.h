@@ -45,6 +45,7 @@ typedef struct pending {
     double rate;
     size_t device_bytes, span_peak_bytes; /* after it was issued; at most while it was */
     uint64_t launches;
+    size_t tokens;  /* of all ranks, padding left out */
     float *results; /* pinned [RESULT_COUNT], borrowed from trainer.pinned; valid once `done` has happened */
     cudaEvent_t began, done;
 } pending_t;

@@ -349,7 +349,7 @@ class Program:
                     self.statistic(stats, "evictions") <= self.statistic(stats, "steps")
                 if not (learned or late or "no memory to learn with" in log or (percent and "two steps differ" in log)):
                     missed = "not learned"
-                if not (driven or not learned or re.search("there is no plan|could not be installed|no memory to learn with|a plan is being made", log)):
+                if not (driven or not learned or re.search("no plan (for|fits)|could not be installed|no memory to learn with|a plan is being made", log)):
                     missed = "not driven"
         why = "" if driven or not (found and calm > 10) else next((why for why, sign in UNDRIVEN.items() if re.search(sign, log)))
         self.reached = [kind, found, learned, driven, self.statistic(stats, "fallbacks"), missed, why]

@@ -390,6 +390,7 @@ static void another_training_is_refused_by_field(void **state)
         {"--vocab 300", "field vocab is 256, of this training it is 300"},
         {"--seed 2", "field seed is 1, of this training it is 2"},
         {"--data-kind text --data %s", "field data is "},
+        {"--pack no", "field data is "},
     };
     char other[256], arguments[512];
     const char *folder = folder_of("kept");

@@ -236,6 +236,58 @@ static void losses_that_stay_infinite_end_the_training(void **state)
     files_clean();
 }
 
+/* ---- documents ---- */
+
+/* Lines of 1 to 60 bytes, some longer than the context. */
+static const char *lines(void)
+{
+    static char path[256];
+    char text[20000];
+    size_t n = 0;
+    for (uint64_t i = 0; n + 100 < sizeof text; i++) {
+        const uint32_t bytes = i % 9 == 8 ? 60 : 1 + files_draw(4, i, 15);
+        for (uint32_t k = 0; k < bytes; k++)
+            text[n + k] = (char)('a' + files_draw(5, n + k, 26));
+        n += bytes;
+        text[n++] = '\n';
+    }
+    trainer_path(path, sizeof path, "lines");
+    trainer_write(path, text, n);
+    return path;
+}
+
+/* However they are spread over micro-batches, and so padded, a step is of the same documents: the same up to the order of sums. */
+static void padding_counts_for_nothing(void **state)
+{
+    (void)state;
+    static const char *const spread[] = {"--batch 2 --accumulate 4", "--batch 1 --accumulate 8",
+                                         "--batch 2 --accumulate 4 --attention naive --save lean"};
+    static steps_t whole, parts;
+    run(&whole, "--data %s --pack no --batch 8 --steps 4 --dropout 0", lines());
+    for (size_t i = 0; i < sizeof spread / sizeof *spread; i++) {
+        run(&parts, "--data %s --pack no --steps 4 --dropout 0 %s", lines(), spread[i]);
+        for (int s = 1; s <= 4; s++) {
+            assert_true(relative((double)whole.loss[s], (double)parts.loss[s]) < 1e-4);
+            assert_true(relative((double)whole.norm[s], (double)parts.norm[s]) < 1e-3);
+        }
+    }
+    run(&parts, "--data %s --batch 8 --steps 4 --dropout 0", lines());
+    assert_true(relative((double)whole.loss[4], (double)parts.loss[4]) > 1e-4);
+}
+
+static void resumed_training_sees_the_same_documents(void **state)
+{
+    (void)state;
+    static steps_t whole, part;
+    char folder[256];
+    trainer_path(folder, sizeof folder, "documents");
+    run(&whole, "--data %s --pack no --steps 9 --dropout 0.1 --checkpoint %s --checkpoint-every 4 --keep 0",
+        lines(), folder);
+    run(&part, "--data %s --pack no --steps 9 --dropout 0.1 --resume %s/step-00000004", lines(), folder);
+    assert_string_equal(whole.hash, part.hash);
+    assert_true(whole.loss[9] == part.loss[9]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -244,6 +296,8 @@ int main(void)
         cmocka_unit_test(steps_far_above_the_mean_are_skipped),
         cmocka_unit_test(skipped_step_changes_nothing),
         cmocka_unit_test(resumed_training_skips_the_same_steps),
+        cmocka_unit_test(padding_counts_for_nothing),
+        cmocka_unit_test(resumed_training_sees_the_same_documents),
         cmocka_unit_test(losses_that_stay_infinite_end_the_training),
     };
     return cmocka_run_group_tests(tests, NULL, trainer_teardown);

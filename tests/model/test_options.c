@@ -200,7 +200,7 @@ static void options_each_visits_every_flag_of_a_training(void **state)
     seen_t seen = {0};
     PARSE(&o, "--data", "x", "--attention", "naive", "--graph");
     options_each(&o, see, &seen);
-    assert_int_equal(seen.count, 60);
+    assert_int_equal(seen.count, 62);
     assert_non_null(strstr(seen.text, "data=x;"));
     assert_non_null(strstr(seen.text, ";attention=naive;"));
     assert_non_null(strstr(seen.text, ";lr=0.004#;"));

@@ -253,28 +253,73 @@ static void fingerprint_tells_data_apart(void **state)
     }
 }
 
+/* ---- documents ---- */
+
+/* In an epoch each token is the target of one sequence, but for those that begin a document. */
+static void documents_are_seen_once_an_epoch(void **state)
+{
+    (void)state;
+    enum { A = 900, B = 700, C = 33, ALL = A + B + C, VOCAB = 23, END = 7, T = 8 };
+    static const size_t counts[] = {A, B, C};
+    static int tokens[ALL], inputs[T], targets[T];
+    char path[256];
+    fault_t fault;
+    make_shards(path, counts, 3, 2, VOCAB);
+    dataset_t data = open_shards(path, T, true, VOCAB);
+    uint64_t packed, other;
+    assert_true(dataset_fingerprint(&data, &packed, &fault));
+    assert_true(dataset_find_documents(&data, END, &fault));
+    assert_true(dataset_fingerprint(&data, &other, &fault) && other != packed);
+    assert_true(dataset_read(&data, 0, ALL, tokens, &fault));
+    for (uint64_t epoch = 0; epoch < 3; epoch++) {
+        unsigned short seen[ALL] = {0};
+        int most = 0;
+        for (uint64_t i = 0; i < data.sequences; i++) {
+            const uint64_t q = epoch * data.sequences + i, start = dataset_sequence_start(&data, 3, q);
+            const int rows = dataset_sequence_rows(&data, 3, q);
+            assert_true(rows >= 1 && rows <= T &&
+                        dataset_sequence(&data, start, rows, inputs, targets, &fault));
+            for (int t = 0; t < rows; t++) {
+                assert_true(inputs[t] != END);
+                seen[start + 1 + (uint64_t)t]++;
+            }
+            most = rows > most ? rows : most;
+        }
+        assert_int_equal(most, T);
+        for (int i = 0; i < ALL; i++)
+            assert_int_equal(seen[i], !(i == 0 || i == A || i == A + B || tokens[i - 1] == END));
+    }
+    dataset_close(&data);
+    files_clean();
+}
+
 /* ---- read ahead ---- */
 
 /* What batches of B sequences from number q on hold, laid out one by one. */
 static void check_batches(const dataset_t *data, uint64_t q, int B, int batches, bool dawdle)
 {
     fault_t fault;
-    int T = data->T;
-    int *expected_inputs = malloc((size_t)T * sizeof(int)),
-        *expected_targets = malloc((size_t)T * sizeof(int));
+    int *expected_inputs = malloc((size_t)data->T * sizeof(int)),
+        *expected_targets = malloc((size_t)data->T * sizeof(int));
     ahead_t *ahead = ahead_open(data, 5, q, (uint64_t)B, B, &fault);
     assert_non_null(ahead);
     for (int i = 0; i < batches; i++) {
         const int *inputs, *targets;
+        int T, longest = 0;
         if (dawdle)
             usleep(files_draw(2, (uint64_t)i, 3000));
-        assert_true(ahead_next(ahead, &inputs, &targets, &fault));
+        assert_true(ahead_next(ahead, &inputs, &targets, &T, &fault));
         for (int b = 0; b < B; b++) {
+            const int rows = dataset_sequence_rows(data, 5, q);
             uint64_t start = dataset_sequence_start(data, 5, q++);
-            assert_true(dataset_sequence(data, start, T, expected_inputs, expected_targets, &fault));
-            assert_memory_equal(inputs + b * T, expected_inputs, (size_t)T * sizeof(int));
-            assert_memory_equal(targets + b * T, expected_targets, (size_t)T * sizeof(int));
+            assert_true(dataset_sequence(data, start, rows, expected_inputs, expected_targets, &fault));
+            assert_memory_equal(inputs + b * T, expected_inputs, (size_t)rows * sizeof(int));
+            assert_memory_equal(targets + b * T, expected_targets, (size_t)rows * sizeof(int));
+            for (int t = rows; t < T; t++)
+                assert_true(inputs[b * T + t] == data->end && targets[b * T + t] == -1);
+            longest = rows > longest ? rows : longest;
         }
+        assert_int_equal(T, longest % 8 && longest < data->T ? longest + 8 - longest % 8 : longest);
     }
     ahead_close(ahead);
     free(expected_inputs);
@@ -293,6 +338,10 @@ static void batches_read_ahead_are_the_same_whatever_the_timing(void **state)
         check_batches(&data, 61, 1, 100, dawdle); /* from the middle of an epoch */
         check_batches(&data, 1000000007, 7, 13, dawdle);
     }
+    fault_t fault;
+    assert_true(dataset_find_documents(&data, 50, &fault)); /* one shard has it */
+    for (int B = 1; B < 4; B++)
+        check_batches(&data, 3, B, 40, B == 2);
     dataset_close(&data);
     files_clean();
 }
@@ -308,9 +357,10 @@ static void reading_ahead_stops_at_any_moment(void **state)
     for (uint64_t i = 0; i < 200; i++) {
         ahead_t *ahead = ahead_open(&data, 1, 0, 4, 4, &fault);
         const int *inputs, *targets;
+        int rows;
         assert_non_null(ahead);
         for (uint32_t k = files_draw(8, i, 12); k > 0; k--)
-            assert_true(ahead_next(ahead, &inputs, &targets, &fault));
+            assert_true(ahead_next(ahead, &inputs, &targets, &rows, &fault));
         if (i % 3 == 0)
             usleep(files_draw(9, i, 200));
         ahead_close(ahead);
@@ -337,10 +387,11 @@ static void reading_ahead_tells_what_went_wrong(void **state)
         good++;
     ahead_t *ahead = ahead_open(&data, 5, 0, 1, 1, &fault);
     const int *inputs, *targets;
+    int rows;
     for (uint64_t i = 0; i < good; i++)
-        assert_true(ahead_next(ahead, &inputs, &targets, &fault));
+        assert_true(ahead_next(ahead, &inputs, &targets, &rows, &fault));
     for (int i = 0; i < 2; i++) {
-        assert_false(ahead_next(ahead, &inputs, &targets, &fault));
+        assert_false(ahead_next(ahead, &inputs, &targets, &rows, &fault));
         assert_non_null(strstr(fault.text, "one.bin: token number 9"));
         assert_non_null(strstr(fault.text, "; the model has 900 classes"));
     }
@@ -365,6 +416,7 @@ int main(void)
         cmocka_unit_test(held_out_tokens_of_shards_are_never_trained_on),
         cmocka_unit_test(file_above_2_gib_is_read_to_its_end),
         cmocka_unit_test(fingerprint_tells_data_apart),
+        cmocka_unit_test(documents_are_seen_once_an_epoch),
         cmocka_unit_test(batches_read_ahead_are_the_same_whatever_the_timing),
         cmocka_unit_test(reading_ahead_stops_at_any_moment),
         cmocka_unit_test(reading_ahead_tells_what_went_wrong),

@@ -357,7 +357,13 @@ void reference_cross_entropy(double *losses, double *gradient, const double *log
 {
     for (int n = 0; n < N; n++) {
         const size_t row = (size_t)n * (size_t)V;
-        losses[n] = softmax(gradient + row, logits + row, V) - logits[row + (size_t)targets[n]];
+        losses[n] = softmax(gradient + row, logits + row, V);
+        if (targets[n] < 0) {
+            losses[n] = 0;
+            memset(gradient + row, 0, (size_t)V * sizeof *gradient);
+            continue;
+        }
+        losses[n] -= logits[row + (size_t)targets[n]];
         gradient[row + (size_t)targets[n]] -= 1.0;
     }
 }

@@ -92,7 +92,7 @@ static void gradients_at_both_ends_are_added(void **state)
     int *token = device_copy(ends, sizeof ends), *from = device_copy(first, sizeof first),
         *which = device_copy(order, sizeof order);
     token_index_t index = {token, from, which, ENDS};
-    OK(embedding_backward(DTYPE_BF16, dwte, NULL, dx, index, 1, ENDS, C, (dropout_t){0}, 0, NULL));
+    OK(embedding_backward(DTYPE_BF16, dwte, NULL, dx, index, 1, ENDS, ENDS, C, (dropout_t){0}, 0, NULL));
     for (int k = 0; k < ENDS; k++) {
         OK(cudaMemcpy(after, dwte + (size_t)ends[k] * C, sizeof after, cudaMemcpyDeviceToHost));
         for (int c = 0; c < C; c++)
