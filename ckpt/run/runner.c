@@ -14,7 +14,7 @@
  * between steps (plan.h), for which it is made; else the driven one is left. The same when the first thing that a step does
  * is another variant's (drive.c).
  *
- * A boundary is noticed with the last operation of a step and acted upon with the next thing that the program
+ * A boundary is noticed with the last operation of a step, or by what is freed behind it, and acted upon with the next thing that the program
  * does, frees and copies to the host excepted: what is freed or read in between belongs to the step that has ended.
  *
  * Each device is followed by itself: it has its steps, what was learned of them, and its plans. What an operation of another device
@@ -182,9 +182,8 @@ static void take_leave(ebb_device_t *dev)
     ebb_variant_t *last = &dev->run->runner->variant[ebb_drive_index(dev)];
     const uint32_t outgrown = ebb_drive_outgrown(dev);
     ebb_run_leave(dev, "it was left in the last step");
-    if (last->size && outgrown != EBB_NONE) {
-        ebb_variant_t *k = ebb_variant_itself(last);
-        ebb_profile_note_apart(k->profile, outgrown);
+    ebb_variant_t *k = ebb_variant_itself(last);
+    if (last->size && outgrown != EBB_NONE && ebb_profile_note_apart(k->profile, outgrown)) {
         ebb_variant_forget_sizes(dev, k);
         if (k->size)
             ebb_variant_forget_plan(dev, k);
@@ -217,6 +216,10 @@ static bool act_at_boundary(ebb_device_t *dev)
     }
     if (runner->driving && ebb_drive_active(dev)) /* a step may have begun as another one than was expected */
         runner->driving = &runner->variant[ebb_drive_index(dev)];
+    if (runner->driving)
+        ebb_drive_catch_up(dev);
+    if (runner->driving && ebb_drive_active(dev) && ebb_drive_in_step(dev))
+        ebb_run_leave(dev, "the step has ended early");
     ebb_variant_t *ended = ebb_variant_of(dev, ebb_step_ended(runner->finder)),
                   *next = ebb_variant_of(dev, ebb_step_expected(runner->finder));
     if (ended)
@@ -226,8 +229,6 @@ static bool act_at_boundary(ebb_device_t *dev)
         ebb_variant_learn(dev, ended);
     else if (ended)
         ebb_variant_outgrown(dev, ended);
-    if (runner->driving)
-        ebb_drive_catch_up(dev);
     ebb_buffer_t **present = next && next->learned ? ebb_tracker_present(dev, next->learned) : NULL;
     if (runner->driving && !ebb_drive_active(dev))
         take_leave(dev);

@@ -83,8 +83,10 @@ static bool ask(ebb_device_t *dev, ebb_variant_t *k, bool floor, ebb_boundary_t 
     const ebb_plan_request_t q = ebb_planning_request(dev, &k->limits, &k->rates);
     ebb_job_end(dev->ebb, k->job);
     k->job = NULL;
-    if (!ebb_variant_make_sized(k))
+    if (!ebb_variant_make_sized(k)) {
+        ebb_boundary_delete(boundary);
         return false;
+    }
     k->job = ebb_job_ask(dev->ebb, floor, ebb_variant_trace(k), &q, boundary);
     return k->job;
 }
@@ -102,7 +104,7 @@ static void say_refused(ebb_device_t *dev, const ebb_variant_t *k, const char *w
         ebb_log(EBB_WARN, "there is no plan for any budget, ebb stays reactive: %s", why);
 }
 
-/* There is no plan for so many bytes: it is learned on, to prove more, or there may be more room later. */
+/* There is no plan for so many bytes: it is learned on, to prove more, or there is one for smaller steps, or there may be more room later. */
 static void refuse(ebb_device_t *dev, ebb_variant_t *k, const char *why)
 {
     const size_t room = k->limits.device_bytes;
@@ -557,11 +559,13 @@ bool ebb_variant_install_beside(ebb_device_t *dev, ebb_variant_t *k)
     ebb_variant_hear(dev, k, NULL);
     if (k->phase != EBB_PHASE_DRIVE || is_being_made(k) || (runner->driving && runner->driving->job))
         return false; /* what it would agree with may be another plan soon */
+    if (!ebb_variant_make_sized(k))
+        return false;
     ebb_boundary_t *boundary =
         k->alone || !ebb_drive_is_ready(dev, k->learned) ? NULL : ebb_drive_boundary(dev, k->learned);
     const bool agrees = boundary && k->plan && ebb_boundary_agrees(boundary, k->plan, why, sizeof why);
-    if (boundary && (agrees || k->of || !leads(dev, k))) {
-        if (!agrees)
+    if (boundary && (agrees || !leads(dev, k))) {
+        if (k->plan && !agrees)
             ebb_variant_forget_plan(dev, k);
         begin_driving_with(dev, k, NULL, boundary);
     }

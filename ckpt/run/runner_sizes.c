@@ -31,11 +31,10 @@ void ebb_variant_forget_ahead(ebb_device_t *dev, ebb_variant_t *k)
     k->ahead_bytes[0] = k->ahead_bytes[1] = 0;
 }
 
-/* As many bytes, of more. */
+/* At least as many bytes, of more. */
 static unsigned rescaled(unsigned size, size_t before, size_t now)
 {
-    const unsigned fewer = now ? (unsigned)(size * before / now) : size;
-    return size && !fewer ? 1 : fewer;
+    return now ? (unsigned)((size * before + now - 1) / now) : size;
 }
 
 void ebb_variant_outgrown(ebb_device_t *dev, ebb_variant_t *k)
@@ -54,6 +53,7 @@ void ebb_variant_outgrown(ebb_device_t *dev, ebb_variant_t *k)
     k->size = rescaled(k->size, before, ebb_profile_first_bytes(k->profile, &fewest));
     k->learned->alone_ns = ebb_simulate_alone_ns(k->learned->trace);
     if (ebb_options.recompute && ebb_profile_ask_more(dev, k->profile, false)) {
+        k->size = 0;
         k->learned = NULL;
         k->phase = EBB_PHASE_LEARN;
     }
@@ -143,6 +143,7 @@ bool ebb_variant_ask_smaller(ebb_device_t *dev, ebb_variant_t *k)
     size_t fewest;
     const size_t most = ebb_profile_first_bytes(k->profile, &fewest);
     const unsigned size = size_of(k) > SMALLER ? size_of(k) - SMALLER : 0;
+    ebb_variant_forget_sizes(dev, k);
     ebb_variant_forget_plan(dev, k);
     k->size = size * most > fewest * SIZES ? size : 0;
     return k->size;
@@ -200,8 +201,8 @@ void ebb_variant_note_need(ebb_device_t *dev, ebb_variant_t *k, size_t most_live
                  in_chunks = (double)ebb_run_need(k->learned->trace, true) /
                              (double)ebb_run_need(k->learned->trace, false);
     k->short_of = (k->short_of << 1 | ((double)most_live_bytes * in_chunks > room)) & all;
-    const bool dear =
-        ebb_variant_itself(driving) == k && costs(driving, cheap) && !better_class(dev, k, size_now(dev, k));
+    const bool dear = ebb_variant_itself(driving) == k && ebb_drive_active(dev) && costs(driving, cheap) &&
+                      !better_class(dev, k, size_now(dev, k));
     k->dear = (k->dear << 1 | dear) & all;
     k->seen += k->seen < LOOKED_AT;
     const int needed = __builtin_popcount(k->short_of);

@@ -73,6 +73,8 @@ static void steps_of_any_length_are_driven(void **state)
                       statistic("steps_driven"), STEPS);
         assert_true(10 * statistic("steps_driven") >= 9 * (STEPS - FIRST));
         assert_true(statistic("mismatches") == 0 && of_the_variant("any_size") == 1);
+        if (!strcmp(runs[i].program, "examined")) /* the evaluations, too */
+            assert_true(statistic("steps_driven") >= of_the_variant("driven") + 6);
     }
 }
 
@@ -85,7 +87,7 @@ static void steps_that_grow_are_driven(void **state)
     run_within(50, "", "sorted", STEPS, &with);
     print_message("%.0f of %u steps driven, %.0f plans\n", statistic("steps_driven"), STEPS,
                   statistic("plans"));
-    assert_non_null(strstr(with.log, "larger than any before"));
+    assert_non_null(strstr(with.log, "a step is larger than any before"));
     assert_true(3 * statistic("steps_driven") >= STEPS);
     unsigned largest = 0; /* plans, those for smaller steps left out */
     for (const char *at = with.log; (at = strstr(at, "plan: a step takes ")); at++)
@@ -129,6 +131,8 @@ static void steps_without_a_plan_leave_others_theirs(void **state)
     assert_true(program_statistic(stats_path, "\"devices\"", "wanted_bytes") ==
                 of_the_variant("floor_bytes"));
     assert_true(of_the_variant("floor_bytes") > 22.0 * MIB);
+    assert_true(program_statistic(stats_path, "\"devices\"", "wanted_double_bytes") >
+                of_the_variant("floor_bytes"));
 }
 
 /* Where a step's buffers go round, and with guarded places, there are none; then a plan would take its time from all of them. */

@@ -441,7 +441,8 @@ static ebb_buffer_t *serve_birth(ebb_device_t *dev, const ebb_request_t *q)
     return b;
 }
 
-/* Where steps are of any size: one is due, and there is no other request that this could be. Its size is seen where no plan is driven. */
+/* Where steps are of any size: one is due, and there is no other request that this could be. How large it is beside all before is seen where no
+ * plan is driven. */
 static bool outgrows(ebb_device_t *dev, const ebb_request_t *q)
 {
     const drive_t *drive = ebb_driven(dev);
@@ -465,7 +466,7 @@ ebb_buffer_t *ebb_drive_serve(ebb_device_t *dev, const ebb_request_t *q)
     if (outgrows(dev, q)) {
         if (ebb_driven(dev)->next_birth != ebb_first_birth(dev, 0))
             ebb_driven(dev)->outgrown = ebb_driven(dev)->next_birth;
-        ebb_drive_leave(dev, "a buffer that is larger than any before");
+        ebb_drive_leave(dev, "a buffer that is larger than planned");
     } else if (ebb_unplanned_allocation(dev, q)) {
         ebb_driven(dev)->counts.unplanned++;
     } else {

@@ -93,6 +93,8 @@ uint32_t ebb_drive_outgrown(ebb_device_t *dev);
 size_t ebb_drive_first_bytes(ebb_device_t *dev);
 /* What was counted under one index counts under the other from now on. */
 void ebb_drive_counts_move(ebb_device_t *dev, unsigned from, unsigned to);
+/* A plan is driven, and its step has begun and is not over. */
+bool ebb_drive_in_step(ebb_device_t *dev);
 /* A plan is driven, and nothing of it is in use but what outlives the step. */
 bool ebb_drive_at_boundary(ebb_device_t *dev);
 /* At the end of a step: from here on the plan of another index is driven. False: it is not installed, or something is in use. */

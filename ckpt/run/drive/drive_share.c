@@ -469,7 +469,8 @@ static bool rotates(const ebb_trace_t *t)
 bool ebb_drive_may_share(ebb_device_t *dev, const ebb_recording_t *learned)
 {
     const drive_t *drive = ebb_driven(dev);
-    return drive->active && drive->period == 1 && !ebb_options.guard && !rotates(learned->trace);
+    return drive->active && ebb_is_between_steps(dev) && drive->period == 1 && !ebb_options.guard &&
+           !rotates(learned->trace);
 }
 
 ebb_boundary_t *ebb_drive_boundary(ebb_device_t *dev, const ebb_recording_t *learned)
@@ -547,6 +548,11 @@ size_t ebb_share_pinned_bytes(const ebb_buffer_t *b)
 }
 
 /* ---- changes ---- */
+
+bool ebb_drive_in_step(ebb_device_t *dev)
+{
+    return ebb_driven(dev)->active && !ebb_is_between_steps(dev);
+}
 
 bool ebb_drive_at_boundary(ebb_device_t *dev)
 {

@@ -133,8 +133,8 @@ size_t ebb_profile_first_bytes(const ebb_profile_t *profile, size_t *fewest);
  * that it has had, times in proportion; the caller's. NULL: no host memory. */
 ebb_trace_t *ebb_profile_sized(const ebb_profile_t *profile, double share);
 /* A buffer was larger than that: its size does not follow the first one's. Such a trace has the most bytes for it, and for those that have had
- * the same least and most. */
-void ebb_profile_note_apart(ebb_profile_t *profile, uint32_t buffer);
+ * the same least and most. False: that was known. */
+bool ebb_profile_note_apart(ebb_profile_t *profile, uint32_t buffer);
 
 /* What happens in it. `before`: its buffers are resident and held; after `after` they need not be. */
 void ebb_learn_before(ebb_device_t *dev, const ebb_operation_t *operation);

@@ -171,13 +171,15 @@ static size_t least_in_place(const ebb_trace_t *t, uint32_t id)
     return t->buffer[id].bytes > EBB_SMALL_BYTES ? EBB_SMALL_BYTES + 1 : 1;
 }
 
-void ebb_profile_note_apart(ebb_profile_t *l, uint32_t buffer)
+bool ebb_profile_note_apart(ebb_profile_t *l, uint32_t buffer)
 {
     const ebb_trace_t *t = l->recorded.trace;
     if (!l->apart)
         l->apart = calloc((size_t)t->buffer_count + 1, sizeof *l->apart);
+    const bool known = !l->apart || l->apart[buffer];
     for (uint32_t id = 0; l->apart && id < t->buffer_count; id++)
         l->apart[id] |= least(l, id) == least(l, buffer) && t->buffer[id].bytes == t->buffer[buffer].bytes;
+    return !known;
 }
 
 ebb_trace_t *ebb_profile_sized(const ebb_profile_t *l, double share)

@@ -52,8 +52,8 @@ static void add_context(ebb_device_t *dev, ebb_device_statistics_t *d)
     d->fallbacks += driven.fallbacks;
     d->predicted_peak_bytes = higher(d->predicted_peak_bytes, s.plans ? s.predicted_peak_bytes : 0);
     d->driven_peak_bytes = higher(d->driven_peak_bytes, driven.peak_bytes);
-    d->wanted_bytes = ebb_run_wanted_budget(dev, 1);
-    d->wanted_double_bytes = ebb_run_wanted_budget(dev, 2);
+    d->wanted_bytes = higher(d->wanted_bytes, ebb_run_wanted_budget(dev, 1));
+    d->wanted_double_bytes = higher(d->wanted_double_bytes, ebb_run_wanted_budget(dev, 2));
 }
 
 void ebb_devices_gather(ebb_t *ebb, ebb_device_list_t *out)

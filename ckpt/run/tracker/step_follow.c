@@ -166,14 +166,17 @@ static void hypothesis_drop(follow_t *f, unsigned index)
 
 /* ---- the end of a step ---- */
 
+static uint64_t fewest_in(const past_t *p, const hypothesis_t *h)
+{
+    return past_extent(p, h->start < oldest(p) ? oldest(p) : h->start, h->ended).fewest;
+}
+
 /* It gave back what it had allocated: a layer of a forward pass is no step, though another pass consisted of such. */
 static bool is_balanced(follow_t *f, const past_t *p, const hypothesis_t *h)
 {
-    variant_t *k = variant_at(f, h->variant);
-    const uint64_t fewest = past_extent(p, h->start < oldest(p) ? oldest(p) : h->start, h->ended).fewest;
-    const bool grew = !k->info.any_size && fewest > k->fewest && 8 * (fewest - k->fewest) > k->amplitude;
-    k->fewest = fewest;
-    return !grew;
+    const variant_t *k = variant_at(f, h->variant);
+    const uint64_t fewest = fewest_in(p, h);
+    return k->info.any_size || fewest <= k->fewest || 8 * (fewest - k->fewest) <= k->amplitude;
 }
 
 /* The variant of a step that has the coarse signature of this hypothesis; a new one if no geometry fits, and there are few. */
@@ -204,6 +207,7 @@ static void note_gaps(variant_t *k, const hypothesis_t *h)
 
 static void finish(follow_t *f, const past_t *p, const hypothesis_t *h)
 {
+    variant_at(f, h->variant)->fewest = fewest_in(p, h);
     stretch_note(f, p, f->boundary, h->start + h->leading, h->variant);
     const int number = settle_kind(f, p, h);
     variant_t *k = variant_at(f, number);
@@ -229,13 +233,13 @@ static void finish(follow_t *f, const past_t *p, const hypothesis_t *h)
     hypotheses_begin(f, h->ended);
 }
 
-/* The hypothesis that has come to its end; NULL: none has. */
-static const hypothesis_t *first_ended(const follow_t *f)
+/* The hypothesis that has come to its end, after operation `since` or later; NULL: none has. */
+static const hypothesis_t *first_ended(const follow_t *f, size_t since)
 {
     const hypothesis_t *best = NULL;
     for (unsigned i = 0; i < f->hypotheses; i++) {
         const hypothesis_t *h = &f->hypothesis[i];
-        if (h->ended &&
+        if (h->ended > since &&
             (!best || h->start < best->start ||
              (h->start == best->start &&
               (h->strange < best->strange || (h->strange == best->strange && h->variant == f->predicted)))))
@@ -247,7 +251,7 @@ static const hypothesis_t *first_ended(const follow_t *f)
 /* The same, if that is certain enough now; NULL: none, or one that may still go on. */
 static const hypothesis_t *ended(follow_t *f, size_t position)
 {
-    const hypothesis_t *best = first_ended(f);
+    const hypothesis_t *best = first_ended(f, 0);
     /* The one that is expected is waited for no longer, unless it is the beginning of another one: a forward pass. */
     const bool expected = best && best->variant == f->predicted && hypothesis_is_plausible(best);
     for (unsigned i = 0; best && i < f->hypotheses; i++) {
@@ -292,6 +296,7 @@ static ebb_step_event_t take(follow_t *f, const past_t *p, size_t position)
                 take(f, p, i);
             return EBB_STEP_BOUNDARY;
         }
+        variant_at(f, done.variant)->fewest = fewest_in(p, &done);
         hypothesis_drop(f, (unsigned)(h - f->hypothesis));
     }
     drop_outlived(f, position);
@@ -318,11 +323,12 @@ static bool holds_much(const variant_t *k, size_t next)
 
 bool follow_settle(follow_t *f, const past_t *p, uint64_t live)
 {
-    const hypothesis_t *h = first_ended(f);
-    if (!h || h->ended != p->count || h->start < oldest(p))
+    const hypothesis_t *h = first_ended(f, p->count - 1);
+    if (!h || h->start < oldest(p))
         return false;
-    const uint64_t before = at(p, h->start)->live, most = past_extent(p, h->start, h->ended).most;
-    if (most <= before || (live > before && 64 * (live - before) > most - before))
+    const uint64_t before = at(p, h->start)->live, most = past_extent(p, h->start, h->ended).most,
+                   change = live > before ? live - before : before - live;
+    if (most <= before || 64 * change > most - before)
         return false;
     for (unsigned i = 0; i < f->hypotheses; i++) {
         const hypothesis_t *other = &f->hypothesis[i];

@@ -94,7 +94,7 @@ ebb_step_event_t ebb_step_push(ebb_step_finder_t *finder, const ebb_step_operati
 
 /* Before an operation or an allocation, so many bytes having been alive at the fewest since the last operation. True: a BOUNDARY, behind that
  * operation. Where a step may have ended or be the beginning of a longer one (an evaluation, whose operations are a training step's forward
- * pass), it has ended if all that it allocated is gone, and the longer one would still have most of it. */
+ * pass), it has ended if what it allocated is gone, and no more than that, and the longer one would still have most of it. */
 bool ebb_step_settle(ebb_step_finder_t *finder, uint64_t live_bytes);
 
 /* The variant that ended with the last BOUNDARY or FOUND; -1: none has. */

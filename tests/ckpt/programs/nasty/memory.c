@@ -331,6 +331,16 @@ static void examined_after(worker_t *w)
         nasty_evaluate(w, w->layers);
 }
 
+/* ---- surprised: the same at any time ---- */
+
+static void surprised_after(worker_t *w)
+{
+    if (nasty_random(w, 4))
+        return;
+    documents_begin(w);
+    nasty_evaluate(w, w->layers);
+}
+
 /* ---- resized: one size for a while, then as documents ---- */
 
 static void resized_begin(worker_t *w)
@@ -407,6 +417,7 @@ const trait_t nasty_memory[] = {
     {.name = "targets", .begin = targets_begin, .forward = targets_forward, .backward = targets_backward},
     {.name = "micro", .begin = documents_begin, .end = micro_end},
     {.name = "examined", .begin = documents_begin, .after = examined_after},
+    {.name = "surprised", .begin = documents_begin, .after = surprised_after},
     {.name = "experts", .forward = experts_forward, .backward = experts_backward},
     {.name = "resized", .begin = resized_begin},
     {.name = "padded", .begin = padded_begin, .layer = padded_layer},
