@@ -81,6 +81,7 @@ static const program_t programs[] = {
     {.name = "sorted", .group = "memory", .steps = 80, .any_size = true, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},
     {.name = "loader", .group = "memory", .steps = 60, .any_size = true, .rotates = true, .operation = {{"forward", "proven"}}},
     {.name = "targets", .group = "memory", .steps = 60, .any_size = true, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},
+    {.name = "behind", .group = "memory", .steps = 60, .any_size = true, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},
     {.name = "micro", .group = "memory", .steps = 60, .any_size = true, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},
     {.name = "examined", .group = "memory", .steps = 60, .any_size = true, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},
     {.name = "surprised", .group = "memory", .steps = 60, .any_size = true, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},

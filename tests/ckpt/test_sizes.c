@@ -64,6 +64,7 @@ static void steps_of_any_length_are_driven(void **state)
                 {"lengths", "EBB_RECOMPUTE=0"},
                 {"loader", ""},
                 {"micro", ""},
+                {"behind", ""},
                 {"examined", ""}};
     enum { STEPS = 120, FIRST = 20, BUDGET = 40 };
     for (unsigned i = 0; i < sizeof runs / sizeof *runs; i++) {

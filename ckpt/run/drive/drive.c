@@ -142,7 +142,8 @@ static ebb_status_t relaunch(ebb_device_t *dev, const ebb_action_t *a)
         const ebb_trace_access_t *access = &drive->trace->access[o->first_access + i];
         const ebb_range_t *range = drive->site[ebb_replay_place(dev, a, access->buffer)].range;
         if (range && was_pointer(dev, &drive->issued[a->operation], access))
-            pointer[count++] = (ebb_pointer_t){access->param_offset, range->base + access->offset_bytes};
+            pointer[count++] = (ebb_pointer_t){
+                access->param_offset, range->base + ebb_issued_offset(&drive->issued[a->operation], access)};
     }
     return ebb_relaunch(dev, &drive->issued[a->operation], ebb_drive_stream(dev, a->stream), pointer, count);
 }
@@ -291,10 +292,10 @@ static ebb_status_t join(ebb_device_t *dev, uint32_t operation)
 
 /* ---- is it the planned one? ---- */
 
-static bool is_planned_access(const ebb_trace_access_t *a, const ebb_access_t *x)
+static bool is_planned_access(drive_t *drive, const ebb_trace_access_t *a, const ebb_access_t *x)
 {
-    return x->buffer->number == a->buffer + 1 && x->offset_bytes == a->offset_bytes &&
-           x->param_offset == a->param_offset;
+    return x->buffer->number == a->buffer + 1 && x->param_offset == a->param_offset &&
+           ebb_record_may_be_at(drive->learned, a, x->offset_bytes);
 }
 
 bool ebb_drive_plans(ebb_device_t *dev, const ebb_access_t *x)
@@ -302,15 +303,15 @@ bool ebb_drive_plans(ebb_device_t *dev, const ebb_access_t *x)
     drive_t *drive = ebb_driven(dev);
     const ebb_trace_operation_t *o = &drive->trace->operation[drive->cursor];
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++)
-        if (is_planned_access(&drive->trace->access[i], x))
+        if (is_planned_access(drive, &drive->trace->access[i], x))
             return true;
     return false;
 }
 
-bool ebb_drive_makes(const ebb_operation_t *op, const ebb_trace_access_t *a)
+bool ebb_drive_makes(ebb_device_t *dev, const ebb_operation_t *op, const ebb_trace_access_t *a)
 {
     for (uint32_t i = 0; i < op->access_count; i++)
-        if (is_planned_access(a, &op->access[i]))
+        if (is_planned_access(ebb_driven(dev), a, &op->access[i]))
             return true;
     return false;
 }
@@ -323,7 +324,7 @@ static bool is_on_planned_buffers(ebb_device_t *dev, const ebb_operation_t *op,
     uint32_t next = 0;
     for (uint32_t i = 0; i < o->access_count; i++) {
         const ebb_trace_access_t *a = &drive->trace->access[o->first_access + i];
-        if (next < op->access_count && is_planned_access(a, &op->access[next]))
+        if (next < op->access_count && is_planned_access(drive, a, &op->access[next]))
             next++;
         else if (o->kind != EBB_TRACE_KERNEL || a->mode == EBB_REPLACES ||
                  !ebb_stale_is(dev, a->param_offset))

@@ -209,7 +209,7 @@ void ebb_drive_say_other_buffers(ebb_device_t *dev, const ebb_operation_t *op)
     }
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
         const ebb_trace_access_t *a = &drive->trace->access[k];
-        if (ebb_drive_makes(op, a) || ebb_stale_is(dev, a->param_offset))
+        if (ebb_drive_makes(dev, op, a) || ebb_stale_is(dev, a->param_offset))
             continue;
         ebb_stale_describe(dev, a->param_offset, word, sizeof word);
         ebb_log(EBB_DEBUG, "operation %u: left alone: buffer %u, mode %d (%s)", drive->cursor, a->buffer,

@@ -208,7 +208,7 @@ bool ebb_unplanned_may_match_partly(ebb_device_t *dev, const ebb_operation_t *op
         !planned || may_be_repeated(dev, drive->cursor))
         return false;
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++)
-        if (drive->trace->access[i].mode == EBB_REPLACES && !ebb_drive_makes(op, &drive->trace->access[i]))
+        if (drive->trace->access[i].mode == EBB_REPLACES && !ebb_drive_makes(dev, op, &drive->trace->access[i]))
             return false;
     return true;
 }

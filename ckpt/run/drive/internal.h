@@ -333,7 +333,7 @@ const char *ebb_streams_before(ebb_device_t *dev, uint32_t operation);
 
 /* drive.c: whether the operation at the cursor was recorded with this access; and whether one that has come makes a recorded one. */
 bool ebb_drive_plans(ebb_device_t *dev, const ebb_access_t *access);
-bool ebb_drive_makes(const ebb_operation_t *operation, const ebb_trace_access_t *recorded);
+bool ebb_drive_makes(ebb_device_t *dev, const ebb_operation_t *operation, const ebb_trace_access_t *recorded);
 
 /* drive_unplanned.c. */
 ebb_status_t ebb_unplanned_set_up(ebb_device_t *dev);

@@ -63,6 +63,9 @@ const char *ebb_record_other_launch(const ebb_recording_t *recording, uint32_t i
                                     const ebb_operation_t *operation);
 /* Whether it is the same but for sizes. */
 bool ebb_record_is_like(const ebb_recording_t *recording, uint32_t index, const ebb_operation_t *operation);
+/* Whether an operand, recorded as this access, may begin so many bytes behind its buffer's beginning. Where steps are of any size, so may what
+ * lies behind others in a buffer that a step allocates. */
+bool ebb_record_may_be_at(const ebb_recording_t *recording, const ebb_trace_access_t *access, size_t offset_bytes);
 /* How an operation differs from one of the recording in all but its stream and its buffers; NULL: in nothing. */
 const char *ebb_record_difference(const ebb_recording_t *recording, uint32_t index,
                                   const ebb_operation_t *operation);

@@ -43,6 +43,11 @@ const char *ebb_record_other_launch(const ebb_recording_t *r, uint32_t index, co
     return NULL;
 }
 
+bool ebb_record_may_be_at(const ebb_recording_t *r, const ebb_trace_access_t *a, size_t offset_bytes)
+{
+    return offset_bytes == a->offset_bytes || (r->any_size && r->trace->buffer[a->buffer].born != EBB_NONE);
+}
+
 const char *ebb_record_difference(const ebb_recording_t *r, uint32_t index, const ebb_operation_t *op)
 {
     const char *launch = ebb_record_other_launch(r, index, op);

@@ -360,6 +360,14 @@ static void widen(ebb_trace_access_t *a, uint32_t first, uint32_t count)
     a->tile_count = end - first;
 }
 
+/* As far as is known. What lies behind others in a buffer of a step of any size is elsewhere in other steps. */
+static bool reaches(const ebb_profile_t *l, uint32_t access, uint32_t tile)
+{
+    const ebb_trace_t *t = l->recorded.trace;
+    return (l->recorded.any_size && t->buffer[t->access[access].buffer].born != EBB_NONE) ||
+           (tile >= l->reach[access].first && tile < l->reach[access].first + l->reach[access].count);
+}
+
 /* An operation's accesses to a tile are its writers. */
 static void blame(ebb_device_t *dev, uint32_t i, const piece_t *p, uint32_t tile)
 {
@@ -368,8 +376,7 @@ static void blame(ebb_device_t *dev, uint32_t i, const piece_t *p, uint32_t tile
     const ebb_trace_operation_t *o = &trace(writes)->operation[i];
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
         ebb_trace_access_t *a = &l->recorded.trace->access[k];
-        if (a->buffer != p->buffer || tile < l->reach[k].first ||
-            tile >= l->reach[k].first + l->reach[k].count)
+        if (a->buffer != p->buffer || !reaches(l, k, tile))
             continue;
         ebb_know_write(dev, l->recorded.function[i], ebb_word_of(&l->recorded, i, a));
         widen(a, tile, 1);
@@ -424,8 +431,7 @@ static void judge_words(ebb_device_t *dev, uint32_t i)
         for (const piece_t *x = pieces_of(writes, i); x < pieces_of(writes, i + 1); x++) {
             watched |= x->buffer == a->buffer;
             for (uint32_t n = 0; x->buffer == a->buffer && n < x->there; n++)
-                changed |= x->first + n >= l->reach[k].first &&
-                           x->first + n < l->reach[k].first + l->reach[k].count &&
+                changed |= reaches(l, k, x->first + n) &&
                            (x->assumed || ebb_tiles_result(writes->tiles, x->result + n));
         }
         if (watched && !changed)

@@ -121,7 +121,8 @@ static ebb_status_t relaunch(ebb_device_t *dev, const making_t *m, uint32_t oper
         const ebb_trace_access_t *a = &ebb_accesses(dev, operation)[k];
         if (ebb_is_own(dev, m->id, operation, k))
             pointer[count++] =
-                (ebb_pointer_t){a->param_offset, recipes->own[a->buffer]->address + a->offset_bytes};
+                (ebb_pointer_t){a->param_offset, recipes->own[a->buffer]->address +
+                                                     ebb_issued_offset(&recipes->issued[operation], a)};
     }
     recipes->counts.replays++;
     return ebb_relaunch(dev, &recipes->issued[operation], m->stream, pointer, count);

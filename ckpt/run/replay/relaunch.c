@@ -20,7 +20,9 @@ ebb_issued_t ebb_issued_view(const ebb_operation_t *op)
                       .width = op->width,
                       .attribute = (CUlaunchAttribute *)(uintptr_t)op->attribute,
                       .attribute_count = op->attribute_count,
-                      .map_count = op->map_count};
+                      .map_count = op->map_count,
+                      .access = (ebb_access_t *)(uintptr_t)op->access,
+                      .access_count = op->access_count};
     for (uint32_t i = 0; i < op->access_count; i++)
         x.operand_bytes += op->access[i].buffer->bytes;
     memcpy(x.map_at, op->map_at, sizeof x.map_at);
@@ -34,7 +36,7 @@ bool ebb_issued_keep(ebb_issued_t *issued, const ebb_operation_t *op)
     unsigned char *params = issued->params;
     CUlaunchAttribute *attribute = issued->room ? issued->attribute : NULL;
     size_t room = issued->room;
-    const size_t needed = op->param_bytes ? op->param_bytes : op->attribute_count != 0;
+    const size_t needed = op->param_bytes ? op->param_bytes : 1;
     if (needed > room) {
         params = realloc(params, needed);
         if (!params)
@@ -50,6 +52,12 @@ bool ebb_issued_keep(ebb_issued_t *issued, const ebb_operation_t *op)
             return false;
         issued->attribute = attribute = grown;
     }
+    ebb_access_t *access =
+        realloc(issued->room ? issued->access : NULL, (op->access_count + 1) * sizeof *access);
+    if (!access)
+        return false;
+    issued->access = access;
+    memcpy(access, op->access, op->access_count * sizeof *access);
     if (op->param_bytes)
         memcpy(params, op->params, op->param_bytes);
     if (op->attribute_count)
@@ -57,6 +65,7 @@ bool ebb_issued_keep(ebb_issued_t *issued, const ebb_operation_t *op)
     *issued = ebb_issued_view(op);
     issued->params = params;
     issued->attribute = attribute;
+    issued->access = access;
     issued->room = room;
     return true;
 }
@@ -66,8 +75,17 @@ void ebb_issued_forget(ebb_issued_t *issued)
     if (issued->room) {
         free(issued->params);
         free(issued->attribute);
+        free(issued->access);
     }
     *issued = (ebb_issued_t){0};
+}
+
+size_t ebb_issued_offset(const ebb_issued_t *issued, const ebb_trace_access_t *recorded)
+{
+    for (unsigned i = 0; i < issued->access_count; i++)
+        if (issued->access[i].param_offset == recorded->param_offset)
+            return issued->access[i].offset_bytes;
+    return recorded->offset_bytes;
 }
 
 bool ebb_issued_has_map(const ebb_issued_t *issued, uint32_t param_offset)

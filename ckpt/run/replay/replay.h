@@ -35,6 +35,8 @@ typedef struct ebb_issued {
     unsigned attribute_count;
     unsigned map_count;
     uint16_t map_at[EBB_TENSOR_MAPS]; /* tensor maps among its arguments */
+    ebb_access_t *access; /* [access_count] owned if it was kept, else borrowed; their buffers may be gone */
+    unsigned access_count;
 } ebb_issued_t;
 
 /* The operation itself, borrowed: valid as long as it is. */
@@ -45,6 +47,9 @@ void ebb_issued_forget(ebb_issued_t *issued);
 
 /* Whether a tensor map is at so many bytes of its arguments, and no word. */
 bool ebb_issued_has_map(const ebb_issued_t *issued, uint32_t param_offset);
+
+/* Where in its buffer that operand was in this very launch: where steps are of any size, not always where it was recorded. */
+size_t ebb_issued_offset(const ebb_issued_t *issued, const ebb_trace_access_t *recorded);
 
 /* A pointer that leads elsewhere this time: where it stands (ebb_access_t.param_offset), and to what. */
 typedef struct ebb_pointer {

@@ -39,7 +39,7 @@ static bool fits(const match_t *m, const ebb_operation_t *op, uint32_t index, bo
     for (uint32_t k = 0; k < op->access_count; k++) {
         const ebb_access_t *x = &op->access[k];
         if (a[k].param_offset != x->param_offset || !ebb_number_can_bind(m, x->buffer, a[k].buffer) ||
-            (!resized && (a[k].offset_bytes != x->offset_bytes ||
+            (!resized && (!ebb_record_may_be_at(m->seen.learned, &a[k], x->offset_bytes) ||
                           !ebb_number_is_of_size(m, x->buffer->bytes, a[k].buffer))))
             return false;
         for (uint32_t n = 0; n < k; n++)
@@ -57,7 +57,8 @@ static uint32_t recorded_as(const match_t *m, const ebb_operation_t *op, uint32_
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
         const ebb_trace_access_t *a = &trace_of(m)->access[k];
         if (a->param_offset == x->param_offset)
-            return a->offset_bytes == x->offset_bytes && ebb_number_can_bind(m, x->buffer, a->buffer)
+            return ebb_record_may_be_at(m->seen.learned, a, x->offset_bytes) &&
+                           ebb_number_can_bind(m, x->buffer, a->buffer)
                        ? k
                        : EBB_NONE;
     }

@@ -295,6 +295,36 @@ static void targets_backward(worker_t *w, unsigned i)
         take_back(w, i, i / FEW_LAYERS, w->count);
 }
 
+/* ---- behind: as documents, with two arrays in one buffer, the second behind the first, wherever that ends ---- */
+
+static void add_half(worker_t *w, unsigned i, float by)
+{
+    float *second = w->late[i / FEW_LAYERS] + w->n;
+    LAUNCH(w, accumulate, blocks_of(w->n), &w->x[i + 1], &second, &by, &w->n);
+}
+
+static void behind_forward(worker_t *w, unsigned i)
+{
+    if (i % FEW_LAYERS)
+        return;
+    float **both = &w->late[i / FEW_LAYERS];
+    *both = nasty_alloc(w, 2 * w->n * sizeof(float));
+    for (unsigned k = 0; k < 2; k++) {
+        float *half = *both + k * w->n;
+        unsigned seed = w->step * 31 + 2 * i + k;
+        LAUNCH(w, fill, blocks_of(w->n), &half, &seed, &w->n);
+    }
+    add_half(w, i, 0.25f);
+}
+
+static void behind_backward(worker_t *w, unsigned i)
+{
+    if (i % FEW_LAYERS)
+        return;
+    add_half(w, i, -0.25f);
+    nasty_free(w, w->late[i / FEW_LAYERS]);
+}
+
 /* ---- experts: every step has as much, and some layers spread it over two experts, by chance ---- */
 
 static unsigned expert_floats(const worker_t *w, unsigned i, unsigned expert)
@@ -415,6 +445,7 @@ const trait_t nasty_memory[] = {
     {.name = "sorted", .begin = sorted_begin},
     {.name = "loader", .begin = loader_begin, .forward = loader_forward, .finish = loader_finish},
     {.name = "targets", .begin = targets_begin, .forward = targets_forward, .backward = targets_backward},
+    {.name = "behind", .begin = documents_begin, .forward = behind_forward, .backward = behind_backward},
     {.name = "micro", .begin = documents_begin, .end = micro_end},
     {.name = "examined", .begin = documents_begin, .after = examined_after},
     {.name = "surprised", .begin = documents_begin, .after = surprised_after},
