@@ -14,8 +14,8 @@
  * between steps (plan.h), for which it is made; else the driven one is left. The same when the first thing that a step does
  * is another variant's (drive.c).
  *
- * A boundary is noticed with the last operation of a step, or by what is freed behind it, and acted upon with the next thing that the program
- * does, frees and copies to the host excepted: what is freed or read in between belongs to the step that has ended.
+ * A boundary is noticed with the last operation of a step, or by what is freed behind it, and acted upon with the next
+ * thing that the program does, frees and copies to the host excepted: what is freed or read in between belongs to the step that has ended.
  *
  * Each device is followed by itself: it has its steps, what was learned of them, and its plans. What an operation of another device
  * touches of its memory is none of its operations (hook/issue.c).
@@ -218,7 +218,7 @@ static bool act_at_boundary(ebb_device_t *dev)
         runner->driving = &runner->variant[ebb_drive_index(dev)];
     if (runner->driving)
         ebb_drive_catch_up(dev);
-    if (runner->driving && ebb_drive_active(dev) && ebb_drive_in_step(dev))
+    if (runner->driving && ebb_drive_in_step(dev))
         ebb_run_leave(dev, "the step has ended early");
     ebb_variant_t *ended = ebb_variant_of(dev, ebb_step_ended(runner->finder)),
                   *next = ebb_variant_of(dev, ebb_step_expected(runner->finder));

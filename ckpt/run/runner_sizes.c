@@ -68,9 +68,9 @@ static bool costs(const ebb_variant_t *k, double share)
 /* ---- size classes ---- */
 
 enum {
-    SIZES = 32,
-    SMALLER = 4
-}; /* of the first buffer's bytes in the largest step; class n: up to n of them */
+    SIZES = 32, /* parts of the first buffer's bytes in the largest step; class n: up to n of them */
+    SMALLER = 4 /* fewer, when there is no plan */
+};
 
 static unsigned size_of(const ebb_variant_t *k)
 {

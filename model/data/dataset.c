@@ -206,14 +206,19 @@ static bool long_enough(const dataset_t *data, uint64_t count, int T, bool all)
     return (all || held_out >= 2) && count - held_out >= (uint64_t)T + 1;
 }
 
+/* Of a shard, its first tokens that are for training. */
+static uint64_t training_tokens(const dataset_t *data, const shard_t *shard)
+{
+    uint64_t training = data->train_count > shard->first ? data->train_count - shard->first : 0;
+    return training < shard->count ? training : shard->count;
+}
+
 static void count_sequences(dataset_t *data)
 {
     data->sequences = 0;
     for (int i = 0; i < data->shard_count; i++) {
         shard_t *shard = &data->shards[i];
-        uint64_t training = data->train_count > shard->first ? data->train_count - shard->first : 0;
-        if (training > shard->count)
-            training = shard->count;
+        uint64_t training = training_tokens(data, shard);
         shard->number = data->sequences;
         shard->sequences = training > 0 ? (training - 1) / (uint64_t)data->T : 0;
         shard->spare = training > 0 ? (training - 1) % (uint64_t)data->T : 0;
@@ -363,12 +368,10 @@ static bool add_document(dataset_t *data, uint64_t first, uint64_t last, uint64_
     return true;
 }
 
-/* Of one shard the first `count` tokens. */
-static bool find_in_shard(dataset_t *data, const shard_t *shard, uint64_t count, uint64_t *room,
-                          fault_t *fault)
+static bool find_in_shard(dataset_t *data, const shard_t *shard, uint64_t *room, fault_t *fault)
 {
     int tokens[CHUNK_BYTES];
-    uint64_t begin = 0;
+    uint64_t begin = 0, count = training_tokens(data, shard);
     size_t part = 0;
     for (uint64_t at = 0; at < count; at += part) {
         part = CHUNK_BYTES / (size_t)data->token_bytes;
@@ -391,12 +394,9 @@ bool dataset_find_documents(dataset_t *data, int end, fault_t *fault)
     uint64_t room = 0;
     data->end = end;
     data->sequences = 0;
-    for (int i = 0; i < data->shard_count; i++) {
-        const shard_t *shard = &data->shards[i];
-        const uint64_t training = data->train_count > shard->first ? data->train_count - shard->first : 0;
-        if (!find_in_shard(data, shard, training < shard->count ? training : shard->count, &room, fault))
+    for (int i = 0; i < data->shard_count; i++)
+        if (!find_in_shard(data, &data->shards[i], &room, fault))
             return false;
-    }
     return data->sequences > 0 ||
            fault_set(fault, "%s: no document has two tokens (--document-end %d)", data->flag, end);
 }

@@ -119,7 +119,8 @@ inline softgpu_cost_t embedding_tokens_cost(dim3 grid, dim3, float *, const E *,
 template <bool DROPOUT, typename E>
 __global__ void embedding_positions_kernel(float *__restrict__ dwpe, /* [positions,C] */
                                            const E *__restrict__ dx, /* [B,T,C] */
-                                           int B, int T, int positions, int C, int rows, mask_t mask, int accumulate)
+                                           int B, int T, int positions, int C, int rows, mask_t mask,
+                                           int accumulate)
 {
     __shared__ float shared[EMBEDDING_COLUMNS + (DROPOUT ? EMBEDDING_COLUMNS + 8 : 0)];
     float *const acc = shared_pointer(shared), *const keep = acc + EMBEDDING_COLUMNS;
@@ -139,7 +140,8 @@ template <typename E>
 inline softgpu_cost_t embedding_positions_cost(dim3, dim3, float *, const E *, int B, int T, int positions,
                                                int C, int, mask_t, int accumulate)
 {
-    return launch_cost((double)B * T * C, as_floats<E>((double)B * T * C) + (accumulate ? 2.0 : 1.0) * positions * C);
+    return launch_cost((double)B * T * C,
+                       as_floats<E>((double)B * T * C) + (accumulate ? 2.0 : 1.0) * positions * C);
 }
 
 #define INSTANCE(DROPOUT, E)                                                                                 \

@@ -59,8 +59,8 @@ typedef struct token_index {
 } token_index_t;
 
 /* dwte[V,C]: rows of the classes that occur are += the sum of their dx rows; other rows are left alone.
- * dwpe[positions,C] += sum over sequences, of which those from T on have none; may be NULL. dx[N,C] is the gradient of x, through the same dropout. dwte is always
- * added to (a tied head has written it before); dwpe by `accumulate`. */
+ * dwpe[positions,C] += sum over sequences, of which positions from T on have none; may be NULL. dx[N,C] is the gradient of x,
+ * through the same dropout. dwte is always added to (a tied head has written it before); dwpe by `accumulate`. */
 cudaError_t embedding_backward(dtype_t type, float *dwte, float *dwpe, const void *dx, token_index_t index,
                                int B, int T, int positions, int C, dropout_t drop, int accumulate,
                                cudaStream_t stream);
@@ -204,8 +204,8 @@ cudaError_t causal_softmax_backward(dtype_t type, void *dscores, float *ddropped
 /* ---- loss ---- */
 
 /* Softmax and cross-entropy in one pass: losses[N] = -log softmax(logits)[target]. Unless dlogits is NULL, dlogits[N,V]
- * = the gradient times `scale` (1/N for the mean), and the logits are overwritten; in fp32, dlogits may be the logits. A row whose
- * target is -1 is padding: its loss is 0, and its gradient is. */
+ * = the gradient times `scale` (1/N for the mean), and the logits are overwritten; in fp32, dlogits may be the logits.
+ * A row whose target is -1 is padding: its loss is 0, and so is its gradient. */
 cudaError_t cross_entropy(dtype_t type, void *dlogits, float *losses, float *logits, const int *targets,
                           int N, int V, float scale, cudaStream_t stream);
 

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "files.h"
 #include "program.h"
 #include "trainer.h"
 
@@ -132,6 +133,42 @@ static void flash_attention_under_budgets_has_the_same_bits(void **state)
 {
     (void)state;
     sweep(ACCUMULATING, 60);
+}
+
+/* Arrays that lie behind others in one buffer are elsewhere in each step, which is driven all the same. */
+static void documents_of_their_own_length_have_the_same_bits(void **state)
+{
+    (void)state;
+    enum { DOCUMENT_STEPS = 48, UNTIL_DRIVEN = 28 };
+    static char text[60000];
+    char path[256], arguments[512];
+    size_t n = 0;
+    for (uint64_t i = 0; n + 300 < sizeof text; i++) {
+        const uint32_t bytes = 1 + files_draw(6, i, 14) * files_draw(7, i, 14) * files_draw(8, i, 14) / 16;
+        for (uint32_t k = 0; k < bytes; k++)
+            text[n + k] = (char)('a' + files_draw(9, n + k, 26));
+        n += bytes;
+        text[n++] = '\n';
+    }
+    trainer_path(path, sizeof path, "documents");
+    trainer_write(path, text, n);
+    snprintf(arguments, sizeof arguments, SHAPE "--data %s --pack no --dropout 0.1 --steps %d", path,
+             DOCUMENT_STEPS);
+    history_t without = trainer_train(arguments);
+    for (means_t means = BOTH; means <= RECOMPUTE; means++) {
+        statistics_t s;
+        if (means == OFFLOAD && !test_is_long())
+            continue;
+        setenv("EBB_OFFLOAD", means == RECOMPUTE ? "0" : "1", 1);
+        setenv("EBB_RECOMPUTE", means == OFFLOAD ? "0" : "1", 1);
+        history_t with =
+            train_under_ebb(arguments, without.peak_bytes * (means == RECOMPUTE ? 85 : 65) / 100, &s);
+        print_message("documents, %s: %.0f of %d steps driven, %.0f launches repeated\n", means_name[means],
+                      s.driven, DOCUMENT_STEPS, s.replays);
+        assert_same_run(&without, &with);
+        assert_true(s.driven >= DOCUMENT_STEPS - UNTIL_DRIVEN && s.mismatches == 0);
+        assert_true(means != RECOMPUTE || s.replays > 0);
+    }
 }
 
 static void naive_attention_under_budgets_has_the_same_bits(void **state)
@@ -337,6 +374,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(flash_attention_under_budgets_has_the_same_bits, clear_environment),
         cmocka_unit_test_teardown(naive_attention_under_budgets_has_the_same_bits, clear_environment),
+        cmocka_unit_test_teardown(documents_of_their_own_length_have_the_same_bits, clear_environment),
         cmocka_unit_test_teardown(evaluations_between_steps_are_driven_or_left_alone, clear_environment),
         cmocka_unit_test_teardown(ample_budget_changes_nothing, clear_environment),
         cmocka_unit_test_teardown(budget_below_one_operation_is_out_of_memory, clear_environment),

@@ -179,13 +179,12 @@ bool ebb_drive_skip(ebb_device_t *dev, const ebb_request_t *q, const ebb_operati
 
 bool ebb_drive_expects(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    drive_t *drive = ebb_driven(dev);
-    return drive->active && !ebb_is_between_steps(dev) && !ebb_drive_differs(dev, op);
+    return ebb_drive_in_step(dev) && !ebb_drive_differs(dev, op);
 }
 
 void ebb_drive_catch_up(ebb_device_t *dev)
 {
-    if (ebb_driven(dev)->active && !ebb_is_between_steps(dev) && ebb_driven(dev)->cursor &&
+    if (ebb_drive_in_step(dev) && ebb_driven(dev)->cursor &&
         behind_looks(ebb_driven(dev)) == ebb_driven(dev)->trace->operation_count)
         leave_out(dev, ebb_driven(dev)->trace->operation_count);
 }

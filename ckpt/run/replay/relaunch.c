@@ -35,14 +35,17 @@ bool ebb_issued_keep(ebb_issued_t *issued, const ebb_operation_t *op)
 {
     unsigned char *params = issued->params;
     CUlaunchAttribute *attribute = issued->room ? issued->attribute : NULL;
+    ebb_access_t *access = issued->room ? issued->access : NULL;
     size_t room = issued->room;
     const size_t needed = op->param_bytes ? op->param_bytes : 1;
     if (needed > room) {
         params = realloc(params, needed);
         if (!params)
             return false;
-        if (!room)
+        if (!room) {
             issued->attribute = NULL;
+            issued->access = NULL;
+        }
         issued->params = params;
         issued->room = room = needed;
     }
@@ -52,12 +55,14 @@ bool ebb_issued_keep(ebb_issued_t *issued, const ebb_operation_t *op)
             return false;
         issued->attribute = attribute = grown;
     }
-    ebb_access_t *access =
-        realloc(issued->room ? issued->access : NULL, (op->access_count + 1) * sizeof *access);
-    if (!access)
-        return false;
-    issued->access = access;
-    memcpy(access, op->access, op->access_count * sizeof *access);
+    if (!access || op->access_count > issued->access_count) {
+        ebb_access_t *grown = realloc(access, (op->access_count + 1) * sizeof *access);
+        if (!grown)
+            return false;
+        issued->access = access = grown;
+    }
+    if (op->access_count)
+        memcpy(access, op->access, op->access_count * sizeof *access);
     if (op->param_bytes)
         memcpy(params, op->params, op->param_bytes);
     if (op->attribute_count)
