@@ -139,6 +139,32 @@ static void what_is_kept_is_the_last_one_whatever_was_there(void **state)
     assert_null(issued.params);
 }
 
+/* Of ever other numbers of them, none included; what was recorded counts for an operand that was none this time. */
+static void operands_are_where_they_were_in_the_last_launch(void **state)
+{
+    (void)state;
+    enum { MOST = 5 };
+    ebb_buffer_t buffer = {.bytes = 4096};
+    ebb_access_t access[MOST];
+    ebb_issued_t issued = {0};
+    for (uint32_t round = 0; round < 40; round++) {
+        const uint32_t count = round * 7 % (MOST + 1);
+        for (uint32_t k = 0; k < count; k++)
+            access[k] =
+                (ebb_access_t){.buffer = &buffer, .param_offset = 8 * k, .offset_bytes = 100 * round + k};
+        const ebb_operation_t op = {.kind = round % 2 ? EBB_KERNEL : EBB_COPY,
+                                    .access = count ? access : NULL,
+                                    .access_count = count};
+        assert_true(ebb_issued_keep(&issued, &op));
+        memset(access, 0xff, sizeof access);
+        for (uint32_t k = 0; k < MOST; k++) {
+            const ebb_trace_access_t recorded = {.param_offset = 8 * k, .offset_bytes = 77};
+            assert_int_equal(ebb_issued_offset(&issued, &recorded), k < count ? 100 * round + k : 77);
+        }
+    }
+    ebb_issued_forget(&issued);
+}
+
 static void words_are_exchanged_and_maps_by_the_driver(void **state)
 {
     (void)state;
@@ -188,6 +214,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(what_is_kept_is_the_last_one_whatever_was_there, set_up),
+        cmocka_unit_test(operands_are_where_they_were_in_the_last_launch),
         cmocka_unit_test_setup(words_are_exchanged_and_maps_by_the_driver, set_up),
         cmocka_unit_test_setup(more_arguments_than_there_is_room_for_are_refused, set_up),
         cmocka_unit_test_setup(copies_go_elsewhere_on_either_side, set_up),
