@@ -40,9 +40,8 @@ void ebb_variant_forget(ebb_device_t *dev, ebb_variant_t *k)
 /* As the finder says; also of what has just been recorded. */
 static void mark_sizes(ebb_device_t *dev, const ebb_variant_t *k)
 {
-    if (k->profile)
-        ebb_profile_recording(k->profile)->any_size =
-            ebb_step_variant(dev->run->runner->finder, ebb_variant_number(dev, k)).any_size;
+    if (k->profile && ebb_step_variant(dev->run->runner->finder, ebb_variant_number(dev, k)).any_size)
+        ebb_profile_is_any_size(k->profile);
 }
 
 /* Numbers of variants that are forgotten are given again. */

@@ -117,6 +117,20 @@ static void smaller_steps_have_plans_of_their_own(void **state)
     }
 }
 
+/* Arrays that lie behind others in one buffer are elsewhere in each step: a repeated launch goes where this step's has gone. A size class
+ * whose first buffer has room for more than its share has it for the others, too. */
+static void what_lies_behind_is_recomputed_where_it_is(void **state)
+{
+    (void)state;
+    static program_run_t with;
+    run_within(60, "EBB_OFFLOAD=0", "behind", 120, &with);
+    print_message("%.0f steps driven, %.0f launches repeated\n", statistic("steps_driven"),
+                  of_the_variant("replays"));
+    assert_true(of_the_variant("replays") > 400 && statistic("mismatches") == 0);
+    assert_true(of_the_variant("size_plans") >= 8);
+    assert_null(strstr(with.log, "a buffer that is larger than planned"));
+}
+
 /* Those that are too large for any plan stay reactive, and `ebb top` says what they need. */
 static void steps_without_a_plan_leave_others_theirs(void **state)
 {
@@ -196,6 +210,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_of_any_length_are_driven),
         cmocka_unit_test(smaller_steps_have_plans_of_their_own),
+        cmocka_unit_test(what_lies_behind_is_recomputed_where_it_is),
         cmocka_unit_test(steps_that_grow_are_driven),
         cmocka_unit_test(steps_without_a_plan_leave_others_theirs),
         cmocka_unit_test(steps_that_fit_are_spared),

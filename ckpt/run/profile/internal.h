@@ -63,7 +63,7 @@ typedef struct ebb_fact {
 
 enum { EBB_LEAST_PROOFS = 3 };
 
-/* Of an access: tiles from the pointer's to the next pointer's into its buffer. */
+/* Of an access: tiles from the pointer's to the next pointer's into its buffer; all, where that may be elsewhere (sizes.c). */
 typedef struct ebb_reach {
     uint32_t first, count;
 } ebb_reach_t;

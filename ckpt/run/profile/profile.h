@@ -152,6 +152,8 @@ bool ebb_profile_ask_more(ebb_device_t *dev, ebb_profile_t *profile, bool all);
 
 /* After EBB_LEARNED: the step. The profiling passes' own. */
 ebb_recording_t *ebb_profile_recording(ebb_profile_t *profile);
+/* Its steps are of any size (ebb_recording_t), if one is recorded. */
+void ebb_profile_is_any_size(ebb_profile_t *profile);
 
 /* ---- what is worth giving up (worth.c) ---- */
 

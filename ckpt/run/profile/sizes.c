@@ -75,6 +75,18 @@ static void even_rings(ebb_trace_t *t)
     }
 }
 
+/* What lies behind others in a buffer that the step allocates is elsewhere in other steps: its operations are watched on all of it. */
+void ebb_profile_is_any_size(ebb_profile_t *l)
+{
+    const ebb_trace_t *t = l->recorded.trace;
+    if (!t || l->recorded.any_size)
+        return;
+    l->recorded.any_size = true;
+    for (uint32_t k = 0; k < t->access_count; k++)
+        if (t->buffer[t->access[k].buffer].born != EBB_NONE)
+            l->reach[k] = (ebb_reach_t){.count = ebb_tile_count(t->buffer[t->access[k].buffer].bytes)};
+}
+
 /* False: no host memory, and all is as it was. */
 static bool grow(ebb_device_t *dev, ebb_profile_t *l)
 {
@@ -186,8 +198,10 @@ ebb_trace_t *ebb_profile_sized(const ebb_profile_t *l, double share)
 {
     const ebb_trace_t *now = l->recorded.trace;
     const uint32_t first = first_born(now);
-    const double low = (double)least(l, first), high = (double)now->buffer[first].bytes;
-    const double at = share * high > low ? (share * high - low) / (high - low) : 0;
+    const double low = (double)least(l, first), high = (double)now->buffer[first].bytes,
+                 fewest_of_first = (double)least_in_place(now, first),
+                 of_first = share * high > fewest_of_first ? share * high : fewest_of_first;
+    const double at = of_first > low ? (of_first - low) / (high - low) : 0;
     ebb_trace_t *t = ebb_trace_copy(now);
     for (uint32_t id = 0; t && id < t->buffer_count; id++) {
         if (t->buffer[id].born == EBB_NONE) /* it is there already, as large as it is */

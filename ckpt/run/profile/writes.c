@@ -360,12 +360,9 @@ static void widen(ebb_trace_access_t *a, uint32_t first, uint32_t count)
     a->tile_count = end - first;
 }
 
-/* As far as is known. What lies behind others in a buffer of a step of any size is elsewhere in other steps. */
 static bool reaches(const ebb_profile_t *l, uint32_t access, uint32_t tile)
 {
-    const ebb_trace_t *t = l->recorded.trace;
-    return (l->recorded.any_size && t->buffer[t->access[access].buffer].born != EBB_NONE) ||
-           (tile >= l->reach[access].first && tile < l->reach[access].first + l->reach[access].count);
+    return tile >= l->reach[access].first && tile < l->reach[access].first + l->reach[access].count;
 }
 
 /* An operation's accesses to a tile are its writers. */
