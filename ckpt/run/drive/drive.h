@@ -70,7 +70,7 @@ bool ebb_drive_knows_all(ebb_device_t *dev, const ebb_recording_t *learned, ebb_
 /* Whether all that outlives its steps is there; of what goes round nothing is known here. */
 bool ebb_drive_is_ready(ebb_device_t *dev, const ebb_recording_t *learned);
 
-/* A plan is driven beside which one for this recording may be. */
+/* A plan is driven beside which one for this recording may be: it is at a boundary, so that no buffer has memory that the other would use. */
 bool ebb_drive_may_share(ebb_device_t *dev, const ebb_recording_t *learned);
 /* What such a plan must agree with to be installed beside those that are; the caller's to delete. NULL: it may not be, or no memory. */
 ebb_boundary_t *ebb_drive_boundary(ebb_device_t *dev, const ebb_recording_t *learned);

@@ -292,7 +292,8 @@ ebb_share_mark_t ebb_share_begin(ebb_device_t *dev, unsigned plan_index)
                                    .chunk_count = share->chunk_count,
                                    .persistent_count = share->persistent_count,
                                    .small_count = share->small_count};
-    if (ebb_driven(dev)->active)
+    EBB_DCHECK(!mark.active || ebb_drive_at_boundary(dev));
+    if (mark.active)
         deactivate(dev);
     ebb_share_select(dev, plan_index);
     return mark;
@@ -469,8 +470,7 @@ static bool rotates(const ebb_trace_t *t)
 bool ebb_drive_may_share(ebb_device_t *dev, const ebb_recording_t *learned)
 {
     const drive_t *drive = ebb_driven(dev);
-    return drive->active && ebb_is_between_steps(dev) && drive->period == 1 && !ebb_options.guard &&
-           !rotates(learned->trace);
+    return ebb_drive_at_boundary(dev) && drive->period == 1 && !ebb_options.guard && !rotates(learned->trace);
 }
 
 ebb_boundary_t *ebb_drive_boundary(ebb_device_t *dev, const ebb_recording_t *learned)
