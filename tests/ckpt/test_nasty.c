@@ -86,6 +86,7 @@ static const program_t programs[] = {
     {.name = "examined", .group = "memory", .steps = 60, .any_size = true, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},
     {.name = "surprised", .group = "memory", .steps = 60, .any_size = true, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},
     {.name = "experts", .group = "memory", .steps = 60, .any_size = true, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},
+    {.name = "routed", .group = "memory", .steps = 70, .any_size = true, .operation = {{"forward", "proven"}, {"gather", "proven"}, {"add_rows", "proven"}}},
     {.name = "resized", .group = "memory", .steps = 70, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},
     {.name = "padded", .group = "memory", .steps = 60, .any_size = true, .operation = {{"forward", "proven"}, {"fill", "proven"}}},
     {.name = "retry", .group = "memory", .operation = {{"forward", "proven"}}},

@@ -131,6 +131,19 @@ static void what_lies_behind_is_recomputed_where_it_is(void **state)
     assert_null(strstr(with.log, "a buffer that is larger than planned"));
 }
 
+/* An expert that no token has come to: its launches are missing, those that a plan repeats among them. */
+static void experts_without_tokens_are_left_out(void **state)
+{
+    (void)state;
+    static program_run_t with;
+    enum { STEPS = 120, FIRST = 20 };
+    run_within(60, "EBB_OFFLOAD=0 EBB_VERIFY=1", "routed", STEPS, &with);
+    print_message("%.0f of %u steps driven, %.0f launches repeated\n", statistic("steps_driven"), STEPS,
+                  of_the_variant("replays"));
+    assert_true(10 * statistic("steps_driven") >= 9 * (STEPS - FIRST));
+    assert_true(of_the_variant("replays") > 1000 && statistic("mismatches") == 0);
+}
+
 /* Those that are too large for any plan stay reactive, and `ebb top` says what they need. */
 static void steps_without_a_plan_leave_others_theirs(void **state)
 {
@@ -211,6 +224,7 @@ int main(void)
         cmocka_unit_test(steps_of_any_length_are_driven),
         cmocka_unit_test(smaller_steps_have_plans_of_their_own),
         cmocka_unit_test(what_lies_behind_is_recomputed_where_it_is),
+        cmocka_unit_test(experts_without_tokens_are_left_out),
         cmocka_unit_test(steps_that_grow_are_driven),
         cmocka_unit_test(steps_without_a_plan_leave_others_theirs),
         cmocka_unit_test(steps_that_fit_are_spared),

@@ -177,6 +177,8 @@ static ebb_status_t issue_replay(ebb_device_t *dev, const ebb_action_t *a)
 {
     drive_t *drive = ebb_driven(dev);
     const ebb_trace_operation_t *o = &drive->trace->operation[a->operation];
+    if (drive->issued[a->operation].left_out)
+        return 0;
     EBB_TRY(ebb_guard_open_operation(dev, a, a->operation));
     EBB_TRY(ebb_streams_order(dev, a->stream, a->after));
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
@@ -334,30 +336,29 @@ static bool is_on_planned_buffers(ebb_device_t *dev, const ebb_operation_t *op,
 }
 
 /* In all but its buffers. */
-static const char *launch_differs(ebb_device_t *dev, const ebb_operation_t *op)
+static const char *launch_differs(ebb_device_t *dev, const ebb_operation_t *op, uint32_t at)
 {
     drive_t *drive = ebb_driven(dev);
-    const ebb_trace_operation_t *o = &drive->trace->operation[drive->cursor];
-    const char *difference = ebb_record_other_launch(drive->learned, drive->cursor, op);
+    const ebb_trace_operation_t *o = &drive->trace->operation[at];
+    const char *difference = ebb_record_other_launch(drive->learned, at, op);
     if (difference)
         return difference;
     if (op->stream != ebb_drive_stream(dev, o->stream))
         return "an operation that was not planned";
     if (o->proofs && op->kind == EBB_KERNEL && !op->plain)
         return "a launch of another geometry than planned";
-    if (drive->next_birth < drive->trace->buffer_count &&
-        drive->trace->buffer[drive->next_birth].born <= drive->cursor)
+    if (at == drive->cursor && drive->next_birth < drive->trace->buffer_count &&
+        drive->trace->buffer[drive->next_birth].born <= at)
         return "a buffer was not allocated";
     return NULL;
 }
 
-const char *ebb_drive_differs(ebb_device_t *dev, const ebb_operation_t *op)
+const char *ebb_drive_differs(ebb_device_t *dev, const ebb_operation_t *op, uint32_t at)
 {
-    drive_t *drive = ebb_driven(dev);
-    const char *difference = launch_differs(dev, op);
-    return difference                                                                ? difference
-           : is_on_planned_buffers(dev, op, &drive->trace->operation[drive->cursor]) ? NULL
-                                                                                     : "other buffers";
+    const char *difference = launch_differs(dev, op, at);
+    return difference                                                               ? difference
+           : is_on_planned_buffers(dev, op, &ebb_driven(dev)->trace->operation[at]) ? NULL
+                                                                                    : "other buffers";
 }
 
 /* ---- the step ---- */
@@ -442,16 +443,6 @@ static ebb_buffer_t *serve_birth(ebb_device_t *dev, const ebb_request_t *q)
     return b;
 }
 
-/* Where steps are of any size: one is due, and there is no other request that this could be. How large it is beside all before is seen where no
- * plan is driven. */
-static bool outgrows(ebb_device_t *dev, const ebb_request_t *q)
-{
-    const drive_t *drive = ebb_driven(dev);
-    const uint32_t next = drive->next_birth;
-    return drive->learned->any_size && next < drive->trace->buffer_count &&
-           drive->trace->buffer[next].born == drive->cursor && q->bytes > drive->trace->buffer[next].bytes;
-}
-
 ebb_buffer_t *ebb_drive_serve(ebb_device_t *dev, const ebb_request_t *q)
 {
     if (!ebb_driven(dev)->active || (ebb_is_between_steps(dev) && !ebb_drive_begin_step(dev)))
@@ -464,7 +455,8 @@ ebb_buffer_t *ebb_drive_serve(ebb_device_t *dev, const ebb_request_t *q)
         b = serve_birth(dev, q);
     if (b || !ebb_driven(dev)->active)
         return b;
-    if (outgrows(dev, q)) {
+    if (ebb_birth_is_outgrown(dev,
+                              q)) { /* how large it is beside all before is seen where no plan is driven */
         if (ebb_driven(dev)->next_birth != ebb_first_birth(dev, 0))
             ebb_driven(dev)->outgrown = ebb_driven(dev)->next_birth;
         ebb_drive_leave(dev, "a buffer that is larger than planned");
@@ -580,23 +572,29 @@ void ebb_drive_end_step(ebb_device_t *dev)
 
 /* ---- the operations ---- */
 
+static const char *differs_now(ebb_device_t *dev, const ebb_operation_t *op)
+{
+    return ebb_drive_differs(dev, op, ebb_driven(dev)->cursor);
+}
+
 bool ebb_drive_before(ebb_device_t *dev, ebb_operation_t *op)
 {
     if (!ebb_driven(dev)->active || (ebb_is_between_steps(dev) && !ebb_drive_begin_step(dev)))
         return false;
     const ebb_operation_t *view = op;
-    const char *why = ebb_drive_differs(dev, op);
+    const char *why = differs_now(dev, op);
     if (why) {
         view = ebb_stale_view(dev, op);
-        why = ebb_drive_differs(dev, view);
+        why = differs_now(dev, view);
     }
     if (why && ebb_drive_change_over(dev, NULL, view))
-        why = ebb_drive_differs(dev, view);
+        why = differs_now(dev, view);
     if (ebb_driven(dev)->active && why && ebb_drive_skip(dev, NULL, view))
-        why = ebb_drive_differs(dev, view);
+        why = differs_now(dev, view);
     if (!ebb_driven(dev)->active)
         return false;
-    const bool partial = why && !launch_differs(dev, view) && ebb_unplanned_may_match_partly(dev, view);
+    const bool is_its_launch = !why || !launch_differs(dev, view, ebb_driven(dev)->cursor),
+               partial = why && is_its_launch && ebb_unplanned_may_match_partly(dev, view);
     if (why && !partial && ebb_unplanned_operation(dev, op)) {
         ebb_driven(dev)->counts.unplanned++;
         return true;
@@ -605,7 +603,7 @@ bool ebb_drive_before(ebb_device_t *dev, ebb_operation_t *op)
         const char *arranged = ebb_drive_arrange(dev, view);
         why = arranged || (partial && ebb_unplanned_partial_match(dev, view)) ? arranged : why;
     }
-    if (why && op->kind == EBB_KERNEL && !launch_differs(dev, view))
+    if (why && op->kind == EBB_KERNEL && is_its_launch)
         ebb_drive_say_other_buffers(dev, view);
     if (why)
         ebb_drive_leave(dev, why);

@@ -1,6 +1,6 @@
 /* drive_divergence.c: steps that are not quite what was expected, and are driven all the same: one that goes on as one of another
- * variant, or of another size, whose plan is installed as well; and one that leaves out copies to the host, as a program does that logs
- * now and then.
+ * variant, or of another size, whose plan is installed as well; and one that leaves out operations, as a program does that logs now and
+ * then, or whose experts get nothing now and then.
  */
 #include <string.h>
 
@@ -125,7 +125,9 @@ void ebb_drive_fit(ebb_device_t *dev, const ebb_request_t *q)
     dev->run->drives->first_bytes = q->bytes;
 }
 
-/* ---- copies to the host that the program leaves out ---- */
+/* ---- operations that the program leaves out ---- */
+
+enum { MOST_LEFT_OUT = 64 }; /* in a row */
 
 /* It changes nothing that a plan rests on: whether it comes, and how often, is the program's business. */
 static bool only_looks(drive_t *drive, uint32_t operation)
@@ -146,47 +148,110 @@ static uint32_t behind_looks(drive_t *drive)
     return at;
 }
 
-/* The program is at a later operation, and has left out what comes before. False: the plan has been left. */
-static bool leave_out(ebb_device_t *dev, uint32_t up_to)
+/* What it would have changed stays as it was. What it would have replaced does not: the plan may have given that up before, or make it
+ * again from nothing; unless there is no such buffer in this step. */
+static bool may_be_left_out(ebb_device_t *dev, uint32_t operation)
 {
-    while (ebb_driven(dev)->active && ebb_driven(dev)->cursor < up_to) {
-        const char *why = ebb_driven(dev)->next_birth < ebb_driven(dev)->trace->buffer_count &&
-                                  ebb_driven(dev)->trace->buffer[ebb_driven(dev)->next_birth].born <=
-                                      ebb_driven(dev)->cursor
-                              ? "a buffer was not allocated"
-                              : ebb_drive_arrange(dev, NULL);
+    drive_t *drive = ebb_driven(dev);
+    const ebb_trace_operation_t *o = &drive->trace->operation[operation];
+    for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
+        const ebb_trace_access_t *a = &drive->trace->access[i];
+        const site_t *s = ebb_site_of(dev, a->buffer);
+        if (a->mode == EBB_REPLACES && s->buffer &&
+            ((s->range && s->written) || ebb_unplanned_is_source(dev, a->buffer)))
+            return false;
+    }
+    return o->kind != EBB_TRACE_OTHER && !o->resident;
+}
+
+/* It is not allocated in this step. */
+static bool may_be_absent(const ebb_trace_t *t, uint32_t buffer)
+{
+    return t->buffer[buffer].dies != EBB_NONE;
+}
+
+/* The program is at a later operation, or at the allocation of a later buffer, and has left out what comes before. False: the plan has been
+ * left. */
+static bool leave_out(ebb_device_t *dev, uint32_t up_to, uint32_t birth)
+{
+    drive_t *drive = ebb_driven(dev);
+    while (drive->active && drive->next_birth < birth)
+        if (ebb_site_of(dev, drive->next_birth)->buffer || may_be_absent(drive->trace, drive->next_birth))
+            drive->next_birth = ebb_first_birth(dev, drive->next_birth + 1);
+        else
+            ebb_drive_leave(dev, "a buffer was not allocated");
+    while (drive->active && drive->cursor < up_to) {
+        const char *why = ebb_drive_arrange(dev, NULL);
+        drive->issued[drive->cursor].left_out = true;
         if (why)
             ebb_drive_leave(dev, why);
-        else if (++ebb_driven(dev)->cursor == ebb_driven(dev)->trace->operation_count)
+        else if (++drive->cursor == drive->trace->operation_count)
             ebb_drive_end_step(dev);
     }
-    return ebb_driven(dev)->active;
+    return drive->active;
+}
+
+/* The next buffer to be allocated that is born behind this operation. */
+static uint32_t born_behind(ebb_device_t *dev, uint32_t operation)
+{
+    const drive_t *drive = ebb_driven(dev);
+    uint32_t i = drive->next_birth;
+    while (i < drive->trace->buffer_count && drive->trace->buffer[i].born <= operation)
+        i = ebb_first_birth(dev, i + 1);
+    return i;
+}
+
+/* A larger buffer than the one that is due, where only their order tells them apart, is one of the next that has that very size, or that
+ * one has grown, as a step's first may always have; else a request alone says nothing about operations that do more than look. */
+static bool skip_to_birth(ebb_device_t *dev, const ebb_request_t *q, bool is_larger)
+{
+    drive_t *drive = ebb_driven(dev);
+    const ebb_trace_buffer_t *b = drive->trace->buffer;
+    uint32_t until = drive->cursor;
+    if (is_larger && drive->next_birth == ebb_first_birth(dev, 0))
+        return true;
+    for (uint32_t i = drive->next_birth; i < drive->trace->buffer_count; i = ebb_first_birth(dev, i + 1)) {
+        for (; until < b[i].born; until++)
+            if (until - drive->cursor == MOST_LEFT_OUT ||
+                !(is_larger ? may_be_left_out(dev, until) : only_looks(drive, until)))
+                return true;
+        if (b[i].born > drive->cursor &&
+            (is_larger ? b[i].bytes == q->bytes : ebb_birth_has_room(drive, i, q->bytes)))
+            return leave_out(dev, b[i].born, is_larger ? i : drive->next_birth);
+    }
+    return true;
 }
 
 bool ebb_drive_skip(ebb_device_t *dev, const ebb_request_t *q, const ebb_operation_t *op)
 {
-    const uint32_t at = behind_looks(ebb_driven(dev));
-    if (at == ebb_driven(dev)->cursor || at == ebb_driven(dev)->trace->operation_count)
-        return true;
-    for (uint32_t i = ebb_driven(dev)->next_birth;
-         q && i < ebb_driven(dev)->trace->buffer_count && ebb_driven(dev)->trace->buffer[i].born <= at;
-         i = ebb_first_birth(dev, i + 1))
-        if (ebb_driven(dev)->trace->buffer[i].born > ebb_driven(dev)->cursor &&
-            ebb_birth_has_room(ebb_driven(dev), i, q->bytes))
-            return leave_out(dev, ebb_driven(dev)->trace->buffer[i].born);
-    return q || ebb_record_difference(ebb_driven(dev)->learned, at, op) ? true : leave_out(dev, at);
+    drive_t *drive = ebb_driven(dev);
+    if (q)
+        return skip_to_birth(dev, q, ebb_birth_is_outgrown(dev, q));
+    uint32_t at = drive->cursor + 1, end = drive->trace->operation_count;
+    end = end - drive->cursor > MOST_LEFT_OUT + 1 ? drive->cursor + MOST_LEFT_OUT + 1 : end;
+    for (bool looks = only_looks(drive, drive->cursor);
+         at < end && (looks              ? ebb_record_difference(drive->learned, at, op)
+                      : op->access_count ? ebb_drive_differs(dev, op, at)
+                                         : "it could be any");
+         at++)
+        looks &= only_looks(drive, at);
+    for (uint32_t i = drive->cursor; i < at; i++)
+        if (at >= end || !may_be_left_out(dev, i))
+            return true;
+    return leave_out(dev, at, born_behind(dev, at));
 }
 
 bool ebb_drive_expects(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    return ebb_drive_in_step(dev) && !ebb_drive_differs(dev, op);
+    return ebb_drive_in_step(dev) && !ebb_drive_differs(dev, op, ebb_driven(dev)->cursor);
 }
 
 void ebb_drive_catch_up(ebb_device_t *dev)
 {
     if (ebb_drive_in_step(dev) && ebb_driven(dev)->cursor &&
         behind_looks(ebb_driven(dev)) == ebb_driven(dev)->trace->operation_count)
-        leave_out(dev, ebb_driven(dev)->trace->operation_count);
+        leave_out(dev, ebb_driven(dev)->trace->operation_count,
+                  born_behind(dev, ebb_driven(dev)->trace->operation_count - 1));
 }
 
 /* ---- what was other than expected ---- */

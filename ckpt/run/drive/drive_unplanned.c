@@ -113,10 +113,14 @@ static bool needs_sources(ebb_device_t *dev)
     return false;
 }
 
+bool ebb_unplanned_is_source(ebb_device_t *dev, uint32_t buffer)
+{
+    return ebb_driven(dev)->source[buffer] && needs_sources(dev);
+}
+
 static bool is_harmless_to(const ebb_operation_t *op, const ebb_buffer_t *b)
 {
     ebb_device_t *dev = b->range->device;
-    drive_t *drive = ebb_driven(dev);
     if (!b->number)
         return true;
     if (b->number == EBB_INACTIVE)
@@ -125,7 +129,7 @@ static bool is_harmless_to(const ebb_operation_t *op, const ebb_buffer_t *b)
     if (s->range && !s->device)
         return false;
     return !may_write_buffer(op, b) ||
-           ((!drive->source[b->number - 1] || !needs_sources(dev)) && !s->on_host && !s->late);
+           (!ebb_unplanned_is_source(dev, b->number - 1) && !s->on_host && !s->late);
 }
 
 /* Fetches that are under way to buffers that it touches: its stream waits for them, and for all others. */
@@ -208,7 +212,8 @@ bool ebb_unplanned_may_match_partly(ebb_device_t *dev, const ebb_operation_t *op
         !planned || may_be_repeated(dev, drive->cursor))
         return false;
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++)
-        if (drive->trace->access[i].mode == EBB_REPLACES && !ebb_drive_makes(dev, op, &drive->trace->access[i]))
+        if (drive->trace->access[i].mode == EBB_REPLACES &&
+            !ebb_drive_makes(dev, op, &drive->trace->access[i]))
             return false;
     return true;
 }

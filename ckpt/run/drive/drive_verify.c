@@ -152,7 +152,7 @@ void ebb_drive_verify_discard(ebb_device_t *dev, uint32_t action)
     const uint32_t index = drive->check_at[action], place = drive->plan->action[action].place;
     if (place < drive->trace->buffer_count) /* of another content */
         ebb_verify_forget(drive->learned, place);
-    if (index == EBB_NONE)
+    if (index == EBB_NONE || (place < drive->trace->buffer_count && !ebb_site_of(dev, place)->buffer))
         return;
     check_t *c = &drive->check[index];
     const size_t operand_bytes = drive->issued[c->operation].operand_bytes;

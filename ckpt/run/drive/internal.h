@@ -263,8 +263,8 @@ bool ebb_drive_begin_step(ebb_device_t *dev);
 /* All actions and waits before the operation at the cursor; NULL: which is left out. NULL, or why not. */
 const char *ebb_drive_arrange(ebb_device_t *dev, const ebb_operation_t *operation);
 void ebb_drive_end_step(ebb_device_t *dev);
-/* How it differs from the operation at the cursor; NULL: in nothing. */
-const char *ebb_drive_differs(ebb_device_t *dev, const ebb_operation_t *operation);
+/* How it differs from the operation at the cursor, or a later one; NULL: in nothing. */
+const char *ebb_drive_differs(ebb_device_t *dev, const ebb_operation_t *operation, uint32_t at);
 
 static inline bool ebb_is_between_steps(ebb_device_t *dev)
 {
@@ -285,6 +285,15 @@ static inline bool ebb_birth_has_room(const drive_t *drive, uint32_t id, size_t 
     return drive->learned->any_size ? bytes <= t->bytes : ebb_place_has_room(t, bytes);
 }
 
+/* Where steps are of any size: one is due, and there is no other request that this could be, but one for a later buffer. */
+static inline bool ebb_birth_is_outgrown(ebb_device_t *dev, const ebb_request_t *q)
+{
+    const drive_t *drive = ebb_driven(dev);
+    const uint32_t next = drive->next_birth;
+    return drive->learned->any_size && next < drive->trace->buffer_count &&
+           drive->trace->buffer[next].born == drive->cursor && q->bytes > drive->trace->buffer[next].bytes;
+}
+
 /* What a place has of content: all of it is copied, compared, replaced. */
 static inline size_t ebb_content_bytes(ebb_device_t *dev, uint32_t place)
 {
@@ -299,7 +308,9 @@ static inline size_t ebb_content_bytes(ebb_device_t *dev, uint32_t place)
 bool ebb_drive_change_over(ebb_device_t *dev, const ebb_request_t *request, const ebb_operation_t *operation);
 /* A step's first allocation: on with the plan for the smallest sizes into which it fits. */
 void ebb_drive_fit(ebb_device_t *dev, const ebb_request_t *request);
-/* Leaves out copies to the host, if it is planned behind them. False: the plan has been left. */
+/* Leaves out operations, if it is planned behind them. They may be those of buffers that are not allocated in this step, and such as change
+ * contents; not what replaces them, for the plan has given up what is replaced. Where the plan repeats one, it leaves that out, too. False:
+ * the plan has been left. */
 bool ebb_drive_skip(ebb_device_t *dev, const ebb_request_t *request, const ebb_operation_t *operation);
 /* Logs which words of the planned launch do not lead where they are to, so that the reason can be found. */
 void ebb_drive_say_other_buffers(ebb_device_t *dev, const ebb_operation_t *operation);
@@ -341,6 +352,8 @@ void ebb_unplanned_tear_down(ebb_device_t *dev);
 void ebb_unplanned_begin_step(ebb_device_t *dev);
 /* The operation is none of the plan's, and does no harm: it may be issued. Residence holds its buffers until it has been. */
 bool ebb_unplanned_operation(ebb_device_t *dev, ebb_operation_t *op);
+/* Something is still to be made from what is in it, by a replay that is to come, or by a recipe when the plan is left. */
+bool ebb_unplanned_is_source(ebb_device_t *dev, uint32_t buffer);
 /* It is the planned launch on other buffers: whether it can go for it. Then, once everything that comes before is arranged, whether what
  * else it touches does no harm. */
 bool ebb_unplanned_may_match_partly(ebb_device_t *dev, const ebb_operation_t *op);

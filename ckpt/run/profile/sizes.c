@@ -10,6 +10,9 @@
 /* A kernel may do otherwise with so much more. */
 static const double much = 1.25;
 
+/* Sizes that differ by no more are about the same. */
+static const double alike = 4.0 / 3;
+
 double ebb_operand_bytes(const ebb_trace_t *t, uint32_t operation)
 {
     const ebb_trace_operation_t *o = &t->operation[operation];
@@ -87,22 +90,62 @@ void ebb_profile_is_any_size(ebb_profile_t *l)
             l->reach[k] = (ebb_reach_t){.count = ebb_tile_count(t->buffer[t->access[k].buffer].bytes)};
 }
 
+static size_t least(const ebb_profile_t *l, uint32_t id)
+{
+    const size_t most = l->recorded.trace->buffer[id].bytes, seen = l->least ? l->least[id] : 0;
+    return seen && seen < most ? seen : most;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Where some of the buffers that vary have grown, and others of about their size have not, these do not follow one another: they are an
+ * expert's, say, and what came to one of them comes to another later. */
+static void grow_alike(ebb_profile_t *l, size_t *grown, uint32_t count)
+{
+    ebb_trace_t *t = l->recorded.trace;
+    qsort(grown, count, sizeof *grown, by_bytes);
+    for (uint32_t id = 0; id < t->buffer_count; id++) {
+        ebb_trace_buffer_t *b = &t->buffer[id];
+        if (b->born == EBB_NONE || least(l, id) == b->bytes)
+            continue;
+        uint32_t low = 0, high = count; /* of the first that is more than about as large */
+        while (low < high) {
+            const uint32_t middle = (low + high) / 2;
+            if ((double)grown[middle] <= alike * (double)b->bytes)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        if (low && grown[low - 1] > b->bytes)
+            b->bytes = grown[low - 1];
+    }
+}
+
 /* False: no host memory, and all is as it was. */
 static bool grow(ebb_device_t *dev, ebb_profile_t *l)
 {
     ebb_trace_t *t = l->recorded.trace;
     uint32_t *tiles = malloc(((size_t)t->buffer_count + 1) * sizeof *tiles);
     double *operands = malloc(((size_t)t->operation_count + 1) * sizeof *operands);
-    const bool good = tiles && operands;
+    size_t *grown = malloc(((size_t)t->buffer_count + 1) * sizeof *grown);
+    uint32_t grown_count = 0;
+    const bool good = tiles && operands && grown;
     for (uint32_t i = 0; good && i < t->operation_count; i++)
         operands[i] = ebb_operand_bytes(t, i);
     for (uint32_t id = 0; good && id < t->buffer_count; id++) {
         tiles[id] = ebb_tile_count(t->buffer[id].bytes);
         if (outgrows(dev, t, id))
-            t->buffer[id].bytes = larger(l, ebb_match_bytes(dev, id));
+            grown[grown_count++] = t->buffer[id].bytes = larger(l, ebb_match_bytes(dev, id));
     }
-    if (good && l->recorded.any_size)
+    if (good && l->recorded.any_size) {
+        grow_alike(l, grown, grown_count);
         even_rings(t);
+    }
+    free(grown);
     for (uint32_t k = 0; good && k < t->access_count; k++)
         stretch(l, k, tiles[t->access[k].buffer]);
     for (uint32_t i = 0; good && l->recorded.any_size && i < t->operation_count; i++)
@@ -152,12 +195,6 @@ ebb_trace_t *ebb_profile_enlarged(const ebb_profile_t *l, unsigned times)
     for (uint32_t i = 0; t && i < t->operation_count; i++)
         scale_time(t, i, ebb_operand_bytes(now, i));
     return t;
-}
-
-static size_t least(const ebb_profile_t *l, uint32_t id)
-{
-    const size_t most = l->recorded.trace->buffer[id].bytes, seen = l->least ? l->least[id] : 0;
-    return seen && seen < most ? seen : most;
 }
 
 /* EBB_NONE: none is allocated in a step. */

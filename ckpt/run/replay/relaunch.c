@@ -162,6 +162,8 @@ ebb_status_t ebb_relaunch(ebb_device_t *dev, const ebb_issued_t *x, ebb_stream_t
                           const ebb_pointer_t *pointer, unsigned count)
 {
     CUstream handle = ebb_stream_handle(stream);
+    if (x->left_out)
+        return 0;
     EBB_TRY(x->kind == EBB_KERNEL ? relaunch_kernel(dev, x, handle, pointer, count)
                                   : relaunch_copy(x, handle, pointer, count));
     ebb_mark_issue(stream);

@@ -37,6 +37,7 @@ typedef struct ebb_issued {
     uint16_t map_at[EBB_TENSOR_MAPS]; /* tensor maps among its arguments */
     ebb_access_t *access; /* [access_count] owned if it was kept, else borrowed; their buffers may be gone */
     unsigned access_count;
+    bool left_out; /* by this step: nothing is issued in its place either */
 } ebb_issued_t;
 
 /* The operation itself, borrowed: valid as long as it is. */
@@ -57,7 +58,7 @@ typedef struct ebb_pointer {
     CUdeviceptr to;
 } ebb_pointer_t;
 
-/* Issues it again on `stream`. Kernels with at most EBB_RELAUNCH_PARAM_BYTES of arguments (else
+/* Issues it again on `stream`, unless it was left out. Kernels with at most EBB_RELAUNCH_PARAM_BYTES of arguments (else
  * CUDA_ERROR_INVALID_VALUE), copies within the device, memsets. */
 ebb_status_t ebb_relaunch(ebb_device_t *dev, const ebb_issued_t *issued, ebb_stream_t *stream,
                           const ebb_pointer_t *pointer, unsigned count);

@@ -267,6 +267,36 @@ NASTY_KERNEL span(float *first, float *end, float gain)
 }
 BLOCK_SIZE_INDEPENDENT(span);
 
+/* Some experts are liked better than others, another one in each step; in one step of 12 the last one gets nothing. */
+NASTY_KERNEL route(unsigned *index, unsigned *count, unsigned seed, unsigned tokens, unsigned experts)
+{
+    const unsigned open = seed % 12 ? experts : experts - 1, liked = seed % 7;
+    if (!is_first_thread())
+        return;
+    for (unsigned e = 0; e < experts; e++)
+        count[e] = 0;
+    for (unsigned t = 0; t < tokens; t++) {
+        const unsigned h = (t * 2654435761u ^ seed * 40503u * 65537u) >> 8;
+        const unsigned first = (h & 15) < liked ? seed % open : (h >> 4) % open;
+        const unsigned second = (first + 1 + (h >> 12) % (open - 1)) % open;
+        index[first * tokens + count[first]++] = t;
+        index[second * tokens + count[second]++] = t;
+    }
+}
+BLOCK_SIZE_INDEPENDENT(route);
+
+NASTY_KERNEL gather(float *rows, const float *x, const unsigned *index, unsigned n)
+{
+    EACH(i, n) rows[i] = x[index[i / NASTY_TOKEN] * NASTY_TOKEN + i % NASTY_TOKEN];
+}
+BLOCK_SIZE_INDEPENDENT(gather);
+
+NASTY_KERNEL add_rows(float *x, const float *rows, const unsigned *index, float by, unsigned n)
+{
+    EACH(i, n) x[index[i / NASTY_TOKEN] * NASTY_TOKEN + i % NASTY_TOKEN] += by * rows[i];
+}
+BLOCK_SIZE_INDEPENDENT(add_rows);
+
 NASTY_KERNEL update_all(struct nasty_pairs pairs, float rate)
 {
     for (unsigned k = 0; k < pairs.count; k++)

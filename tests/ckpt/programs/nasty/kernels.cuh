@@ -7,6 +7,7 @@
 
 #define NASTY_SLICE         16384U
 #define NASTY_MOST          16 /* pointers in a structure or a table */
+#define NASTY_TOKEN         256U /* floats */
 #define NASTY_LISTED        64 /* tensors in lists */
 #define NASTY_LISTED_BLOCKS 320
 
@@ -73,6 +74,10 @@ NASTY_KERNEL make_table(float **table, float *a, float *b, float *c); /* one blo
 NASTY_KERNEL make_object(float ***object, float **table);             /* one block */
 NASTY_KERNEL grouped_by(float *out, float *const *const *object, unsigned count, unsigned n);
 NASTY_KERNEL span(float *first, float *end, float gain);
+/* Of each expert the tokens that go to it, two experts a token, and how many; one block. */
+NASTY_KERNEL route(unsigned *index, unsigned *count, unsigned seed, unsigned tokens, unsigned experts);
+NASTY_KERNEL gather(float *rows, const float *x, const unsigned *index, unsigned n);
+NASTY_KERNEL add_rows(float *x, const float *rows, const unsigned *index, float by, unsigned n);
 NASTY_KERNEL update_all(struct nasty_pairs pairs, float rate); /* blocks of the largest */
 /* As many pairs as the word on the device says. */
 NASTY_KERNEL update_some(struct nasty_pairs pairs, const unsigned *count, float rate);

@@ -344,6 +344,66 @@ static void experts_backward(worker_t *w, unsigned i)
         take_back(w, i, 2 * (i / FEW_LAYERS) + e, expert_floats(w, i, e));
 }
 
+/* ---- routed: in some layers each token goes to two of four experts, as a table of the step says; the host reads how many have come to
+ * each, and leaves out an expert that has none ---- */
+
+enum { EXPERTS = 4, ROUTED_LAYERS = 8 /* one in so many */ };
+
+static unsigned *index_of(worker_t *w, unsigned i)
+{
+    return w->tokens + (size_t)(i / ROUTED_LAYERS * EXPERTS) * (w->n / NASTY_TOKEN);
+}
+
+static void routed_begin(worker_t *w)
+{
+    w->n = NASTY_FLOATS * 2 / NASTY_TOKEN * NASTY_TOKEN;
+}
+
+static void routed_set_up(worker_t *w)
+{
+    routed_begin(w);
+    w->tokens = nasty_keep(w, NASTY_LATE * (w->n / NASTY_TOKEN) * sizeof(unsigned));
+    w->word = nasty_keep(w, NASTY_LATE * sizeof(unsigned));
+    w->host = nasty_pinned(NASTY_LATE * sizeof(unsigned));
+}
+
+static void routed_forward(worker_t *w, unsigned i)
+{
+    unsigned seed = w->step * 31 + i, tokens = w->n / NASTY_TOKEN, experts = EXPERTS, *index = index_of(w, i);
+    const unsigned first = i / ROUTED_LAYERS * EXPERTS;
+    unsigned *count = w->word + first;
+    float by = 0.5f;
+    if (i % ROUTED_LAYERS)
+        return;
+    LAUNCH(w, route, 1, &index, &count, &seed, &tokens, &experts);
+    CHECK(
+        cudaMemcpyAsync(w->host + first, count, EXPERTS * sizeof *count, cudaMemcpyDeviceToHost, w->stream));
+    CHECK(cudaStreamSynchronize(w->stream));
+    for (unsigned e = 0; e < EXPERTS; e++, index += tokens) {
+        unsigned n = w->host[first + e] * NASTY_TOKEN;
+        float **rows = &w->late[first + e];
+        if (!n)
+            continue;
+        *rows = nasty_alloc(w, n * sizeof(float));
+        LAUNCH(w, gather, blocks_of(n), rows, &w->x[i + 1], &index, &n);
+        LAUNCH(w, add_rows, blocks_of(n), &w->x[i + 1], rows, &index, &by, &n);
+    }
+}
+
+static void routed_backward(worker_t *w, unsigned i)
+{
+    unsigned tokens = w->n / NASTY_TOKEN, *index = index_of(w, i);
+    const unsigned first = i / ROUTED_LAYERS * EXPERTS;
+    float by = -0.5f;
+    for (unsigned e = 0; e < EXPERTS && i % ROUTED_LAYERS == 0; e++, index += tokens) {
+        unsigned n = w->host[first + e] * NASTY_TOKEN;
+        if (!n)
+            continue;
+        LAUNCH(w, add_rows, blocks_of(n), &w->x[i + 1], &w->late[first + e], &index, &by, &n);
+        nasty_free(w, w->late[first + e]);
+    }
+}
+
 /* ---- micro: as documents, in micro-batches of two lengths that have nothing to do with each other ---- */
 
 static void micro_end(worker_t *w)
@@ -450,6 +510,11 @@ const trait_t nasty_memory[] = {
     {.name = "examined", .begin = documents_begin, .after = examined_after},
     {.name = "surprised", .begin = documents_begin, .after = surprised_after},
     {.name = "experts", .forward = experts_forward, .backward = experts_backward},
+    {.name = "routed",
+     .set_up = routed_set_up,
+     .begin = routed_begin,
+     .forward = routed_forward,
+     .backward = routed_backward},
     {.name = "resized", .begin = resized_begin},
     {.name = "padded", .begin = padded_begin, .layer = padded_layer},
     {.name = "retry",

@@ -64,7 +64,7 @@ struct worker {
     union {
         struct {
             float *a, *b, *c;
-            unsigned *word, *host;
+            unsigned *word, *host, *tokens;
             float *host_floats;
             float **table, **host_table, ***object;
             float *late[NASTY_LATE];
