@@ -265,13 +265,15 @@ ebb_status_t ebb_mark_wait(ebb_mark_t mark)
 {
     ebb_stream_t *s = mark.stream;
     CUevent event;
-    /* Another thread may have recorded the event once more meanwhile. */
-    for (; s && s->reached < mark.number; poll(s)) {
-        EBB_TRY(event_behind(s, mark.number, &event));
-        const CUresult result = ebb_await_event(event);
-        if (result)
-            return ebb_fail(result, "cuEventSynchronize", 0);
-    }
+    if (!s || s->reached >= mark.number)
+        return 0;
+    EBB_TRY(event_behind(s, mark.number, &event));
+    const CUresult result = ebb_await_event(event);
+    if (result)
+        return ebb_fail(result, "cuEventSynchronize", 0);
+    /* What another thread may have recorded the event for meanwhile is behind that. Queries may fail where waiting does not. */
+    ebb_stream_synchronised(s, mark.number);
+    poll(s);
     return 0;
 }
 
