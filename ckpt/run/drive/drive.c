@@ -177,10 +177,10 @@ static ebb_status_t issue_replay(ebb_device_t *dev, const ebb_action_t *a)
 {
     drive_t *drive = ebb_driven(dev);
     const ebb_trace_operation_t *o = &drive->trace->operation[a->operation];
+    EBB_TRY(ebb_streams_order(dev, a->stream, a->after)); /* what comes behind on that stream relies on it, too */
     if (drive->issued[a->operation].left_out)
         return 0;
     EBB_TRY(ebb_guard_open_operation(dev, a, a->operation));
-    EBB_TRY(ebb_streams_order(dev, a->stream, a->after));
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
         const ebb_trace_access_t *access = &drive->trace->access[i];
         uint32_t place = ebb_replay_place(dev, a, access->buffer);

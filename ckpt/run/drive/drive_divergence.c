@@ -60,8 +60,8 @@ static bool could_go_on(ebb_device_t *dev, const drive_t *d, const ebb_request_t
             return false;
         suits |= q && t->buffer[i].born == at && ebb_birth_has_room(d, i, q->bytes);
     }
-    for (uint32_t i = 0; i < at; i++)
-        if (!is_same(ebb_driven(dev), d, i))
+    for (uint32_t i = 0; i < at; i++) /* what may be left out by one plan another one may need */
+        if (!is_same(ebb_driven(dev), d, i) || drive->issued[i].left_out)
             return false;
     return op ? !ebb_record_difference(d->learned, at, op) : suits;
 }
@@ -164,6 +164,23 @@ static bool may_be_left_out(ebb_device_t *dev, uint32_t operation)
     return o->kind != EBB_TRACE_OTHER && !o->resident;
 }
 
+/* What a later operation replaces the plan has given up before it: that is no operation to go on with where one that is left out uses it, for
+ * it may be another one with the same buffers, which reads what is there. */
+static bool replaces_what_is_used(ebb_device_t *dev, uint32_t at, uint32_t operation)
+{
+    drive_t *drive = ebb_driven(dev);
+    const ebb_trace_operation_t *o = &drive->trace->operation[at], *p = &drive->trace->operation[operation];
+    for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
+        const ebb_trace_access_t *a = &drive->trace->access[i];
+        const site_t *s = ebb_site_of(dev, a->buffer);
+        for (uint32_t k = p->first_access; k < p->first_access + p->access_count; k++)
+            if (a->mode == EBB_REPLACES && s->buffer && s->range && s->written &&
+                drive->trace->access[k].buffer == a->buffer)
+                return true;
+    }
+    return false;
+}
+
 /* It is not allocated in this step. */
 static bool may_be_absent(const ebb_trace_t *t, uint32_t buffer)
 {
@@ -175,11 +192,16 @@ static bool may_be_absent(const ebb_trace_t *t, uint32_t buffer)
 static bool leave_out(ebb_device_t *dev, uint32_t up_to, uint32_t birth)
 {
     drive_t *drive = ebb_driven(dev);
-    while (drive->active && drive->next_birth < birth)
-        if (ebb_site_of(dev, drive->next_birth)->buffer || may_be_absent(drive->trace, drive->next_birth))
-            drive->next_birth = ebb_first_birth(dev, drive->next_birth + 1);
-        else
+    while (drive->active && drive->next_birth < birth) {
+        site_t *s = ebb_site_of(dev, drive->next_birth);
+        if (s->late || (!s->buffer && !may_be_absent(drive->trace, drive->next_birth))) {
             ebb_drive_leave(dev, "a buffer was not allocated");
+            return false;
+        }
+        if (!s->buffer) /* nothing is left of that of the step before */
+            s->written = s->device = s->on_host = s->given_up = false;
+        drive->next_birth = ebb_first_birth(dev, drive->next_birth + 1);
+    }
     while (drive->active && drive->cursor < up_to) {
         const char *why = ebb_drive_arrange(dev, NULL);
         drive->issued[drive->cursor].left_out = true;
@@ -236,7 +258,7 @@ bool ebb_drive_skip(ebb_device_t *dev, const ebb_request_t *q, const ebb_operati
          at++)
         looks &= only_looks(drive, at);
     for (uint32_t i = drive->cursor; i < at; i++)
-        if (at >= end || !may_be_left_out(dev, i))
+        if (at >= end || !may_be_left_out(dev, i) || replaces_what_is_used(dev, at, i))
             return true;
     return leave_out(dev, at, born_behind(dev, at));
 }
