@@ -177,10 +177,11 @@ static ebb_status_t issue_replay(ebb_device_t *dev, const ebb_action_t *a)
 {
     drive_t *drive = ebb_driven(dev);
     const ebb_trace_operation_t *o = &drive->trace->operation[a->operation];
-    EBB_TRY(ebb_streams_order(dev, a->stream, a->after)); /* what comes behind on that stream relies on it, too */
-    if (drive->issued[a->operation].left_out)
-        return 0;
     EBB_TRY(ebb_guard_open_operation(dev, a, a->operation));
+    EBB_TRY(ebb_streams_order(dev, a->stream, a->after));
+    if (drive->issued[a->operation]
+            .left_out) /* what comes behind on that stream relies on its wait all the same */
+        return 0;
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
         const ebb_trace_access_t *access = &drive->trace->access[i];
         uint32_t place = ebb_replay_place(dev, a, access->buffer);
@@ -455,8 +456,8 @@ ebb_buffer_t *ebb_drive_serve(ebb_device_t *dev, const ebb_request_t *q)
         b = serve_birth(dev, q);
     if (b || !ebb_driven(dev)->active)
         return b;
-    if (ebb_birth_is_outgrown(dev,
-                              q)) { /* how large it is beside all before is seen where no plan is driven */
+    if (ebb_birth_is_outgrown(dev, q)) {
+        /* How large it is beside all before is seen where no plan is driven. */
         if (ebb_driven(dev)->next_birth != ebb_first_birth(dev, 0))
             ebb_driven(dev)->outgrown = ebb_driven(dev)->next_birth;
         ebb_drive_leave(dev, "a buffer that is larger than planned");

@@ -148,8 +148,14 @@ static uint32_t behind_looks(drive_t *drive)
     return at;
 }
 
-/* What it would have changed stays as it was. What it would have replaced does not: the plan may have given that up before, or make it
- * again from nothing; unless there is no such buffer in this step. */
+/* Which the plan gives up before an operation that replaces it. */
+static bool has_content(const site_t *s)
+{
+    return s->buffer && s->range && s->written;
+}
+
+/* What it would have changed stays as it was. What it would have replaced in a large buffer does not: the plan may have given that up. Nor
+ * may what is made again from what it would have put there be made without it. But there may be no such buffer in this step. */
 static bool may_be_left_out(ebb_device_t *dev, uint32_t operation)
 {
     drive_t *drive = ebb_driven(dev);
@@ -158,7 +164,7 @@ static bool may_be_left_out(ebb_device_t *dev, uint32_t operation)
         const ebb_trace_access_t *a = &drive->trace->access[i];
         const site_t *s = ebb_site_of(dev, a->buffer);
         if (a->mode == EBB_REPLACES && s->buffer &&
-            ((s->range && s->written) || ebb_unplanned_is_source(dev, a->buffer)))
+            (has_content(s) || ebb_unplanned_is_source(dev, a->buffer)))
             return false;
     }
     return o->kind != EBB_TRACE_OTHER && !o->resident;
@@ -169,14 +175,11 @@ static bool may_be_left_out(ebb_device_t *dev, uint32_t operation)
 static bool replaces_what_is_used(ebb_device_t *dev, uint32_t at, uint32_t operation)
 {
     drive_t *drive = ebb_driven(dev);
-    const ebb_trace_operation_t *o = &drive->trace->operation[at], *p = &drive->trace->operation[operation];
+    const ebb_trace_operation_t *o = &drive->trace->operation[operation];
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
-        const ebb_trace_access_t *a = &drive->trace->access[i];
-        const site_t *s = ebb_site_of(dev, a->buffer);
-        for (uint32_t k = p->first_access; k < p->first_access + p->access_count; k++)
-            if (a->mode == EBB_REPLACES && s->buffer && s->range && s->written &&
-                drive->trace->access[k].buffer == a->buffer)
-                return true;
+        const uint32_t buffer = drive->trace->access[i].buffer;
+        if (ebb_trace_mode(drive->trace, at, buffer) == EBB_REPLACES && has_content(ebb_site_of(dev, buffer)))
+            return true;
     }
     return false;
 }
@@ -204,10 +207,13 @@ static bool leave_out(ebb_device_t *dev, uint32_t up_to, uint32_t birth)
     }
     while (drive->active && drive->cursor < up_to) {
         const char *why = ebb_drive_arrange(dev, NULL);
-        drive->issued[drive->cursor].left_out = true;
-        if (why)
+        if (why) {
             ebb_drive_leave(dev, why);
-        else if (++drive->cursor == drive->trace->operation_count)
+            return false;
+        }
+        drive->issued[drive->cursor].left_out =
+            !only_looks(drive, drive->cursor); /* that is never repeated */
+        if (++drive->cursor == drive->trace->operation_count)
             ebb_drive_end_step(dev);
     }
     return drive->active;
@@ -239,7 +245,7 @@ static bool skip_to_birth(ebb_device_t *dev, const ebb_request_t *q, bool is_lar
                 return true;
         if (b[i].born > drive->cursor &&
             (is_larger ? b[i].bytes == q->bytes : ebb_birth_has_room(drive, i, q->bytes)))
-            return leave_out(dev, b[i].born, is_larger ? i : drive->next_birth);
+            return leave_out(dev, b[i].born, is_larger ? i : born_behind(dev, b[i].born - 1));
     }
     return true;
 }

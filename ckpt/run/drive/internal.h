@@ -114,7 +114,7 @@ typedef struct drive {
     uint32_t period;        /* of that, in steps */
     uint32_t outliving;     /* buffers that are others in the next step: how many are alive between steps */
     ebb_slab_t *small_slab; /* plans that are installed together may have one */
-    ebb_issued_t *issued;   /* [operations] of this step; behind the cursor, of the one before */
+    ebb_issued_t *issued;   /* [operations] of this step; behind the cursor, or left out, of an earlier one */
     CUevent *before, *begun, *done; /* [actions]: compute at the action's point; its copy begins, and ends */
     size_t *copied;       /* [actions]: bytes of the last copy, behind which `done` is; 0: none yet */
     uint32_t *join_first; /* [operations + 1]: into join_action, sorted by operation */

@@ -120,7 +120,7 @@ ebb_stream_t *ebb_recipe_side(ebb_device_t *dev);
 
 /* Memory to keep recipes of the step that is followed. False: there is none. */
 bool ebb_recipe_open(ebb_device_t *dev);
-/* Operation `index` was issued as recorded; `kept`: R.issued has it. */
+/* Operation `index` was issued as recorded, or R.issued says that it was left out; `kept`: R.issued has it. */
 void ebb_recipe_note(ebb_device_t *dev, uint32_t index, bool kept);
 /* The buffer has another content, of unknown origin. */
 void ebb_recipe_note_stray(ebb_device_t *dev, uint32_t id);

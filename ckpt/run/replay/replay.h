@@ -154,7 +154,7 @@ typedef struct ebb_stray {
 typedef struct ebb_orphans {
     ebb_recording_t *learned; /* of the step; borrowed as by ebb_tracker_boundary */
     /* The next operation; all before it were the recorded ones, on the recorded buffers, but for kernels that were not kept in
-     * `issued`. */
+     * `issued`, and those that it says were left out. */
     uint32_t cursor;
     const ebb_stray_t
         *stray; /* [stray_count] in order; what a recipe of `given_up` needs is not among them */
