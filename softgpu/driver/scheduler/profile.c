@@ -43,6 +43,7 @@ enum { PROFILES = sizeof profiles / sizeof profiles[0] };
 const sg_profile_t *sg_profile = &profiles[0];
 bool sg_profile_named;
 static unsigned slowdown_permille[SG_WAYS];
+static double larger = 1; /* all work and all bytes, so many times */
 
 /* Capitals, blanks, '-' and '_' do not matter. */
 static bool is_prefix(const char *wanted, const char *name)
@@ -130,6 +131,19 @@ static void read_slowdown(void)
         slowdown_permille[SG_TO_HOST] = slowdown_permille[SG_TO_DEVICE] = (unsigned)percent * 10;
 }
 
+static void read_larger(void)
+{
+    const char *text = getenv("SOFTGPU_LARGER");
+    if (!text || !*text)
+        return;
+    char *end;
+    const double wanted = strtod(text, &end);
+    if (*end || !(wanted >= 1 && wanted <= 1e6))
+        sg_log(1, "SOFTGPU_LARGER=%s is not a number from 1 to 1000000; using 1", text);
+    else
+        larger = wanted;
+}
+
 void sg_profile_init(void)
 {
     const char *wanted = getenv("SOFTGPU_PROFILE");
@@ -143,6 +157,7 @@ void sg_profile_init(void)
     }
     read_link();
     read_slowdown();
+    read_larger();
 }
 
 static uint64_t round_up(double ns)
@@ -154,7 +169,7 @@ static uint64_t round_up(double ns)
 /* Rates in 10^9 a second are rates a nanosecond. */
 uint64_t sg_profile_link_ns(sg_way_t way, size_t bytes)
 {
-    return SG_COPY_NS + round_up((double)bytes / ways[way].alone);
+    return SG_COPY_NS + round_up(larger * (double)bytes / ways[way].alone);
 }
 
 unsigned sg_profile_both_permille(sg_way_t way)
@@ -165,7 +180,7 @@ unsigned sg_profile_both_permille(sg_way_t way)
 
 uint64_t sg_profile_memory_ns(double bytes)
 {
-    return SG_COPY_NS + round_up(bytes / sg_profile->memory_gb_s);
+    return SG_COPY_NS + round_up(larger * bytes / sg_profile->memory_gb_s);
 }
 
 uint64_t sg_profile_kernel_ns(softgpu_cost_t cost)
@@ -173,7 +188,7 @@ uint64_t sg_profile_kernel_ns(softgpu_cost_t cost)
     unsigned kind = (unsigned)cost.kind < SOFTGPU_ARITHMETIC_COUNT ? (unsigned)cost.kind : SOFTGPU_FP32;
     double arithmetic = cost.operations / (sg_profile->tera_ops[kind] * 1000);
     double memory = cost.bytes / sg_profile->memory_gb_s;
-    double ns = arithmetic > memory ? arithmetic : memory;
+    double ns = larger * (arithmetic > memory ? arithmetic : memory);
     /* What is wrong (negative, no number) counts as nothing, what is absurd as a day. */
     return SG_KERNEL_NS + (ns > 0 ? round_up(ns < 86400e9 ? ns : 86400e9) : 0);
 }

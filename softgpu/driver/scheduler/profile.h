@@ -21,8 +21,8 @@ typedef struct sg_profile {
     int capability_major, capability_minor;
 } sg_profile_t;
 
-/* Reads SOFTGPU_PROFILE, SOFTGPU_LINK and SOFTGPU_COPY_SLOWDOWN; once, when the driver starts. An unknown name is told with all
- * known ones, and counts as none. */
+/* Reads SOFTGPU_PROFILE, SOFTGPU_LINK, SOFTGPU_COPY_SLOWDOWN and SOFTGPU_LARGER; once, when the driver starts. An unknown name is told
+ * with all known ones, and counts as none. */
 void sg_profile_init(void);
 extern const sg_profile_t *sg_profile;
 extern bool sg_profile_named; /* the program's user asked for this GPU */

@@ -160,6 +160,20 @@ static void copy_takes_its_bytes_over_the_link_or_memory(void **state)
     assert_int_equal(t.ns[4], 0);
 }
 
+/* What a call, and a turn, takes is what it was. */
+static void larger_work_takes_as_many_times_as_long(void **state)
+{
+    (void)state;
+    setenv("SOFTGPU_LARGER", "40", 1);
+    const times_t kernels = run(kernels_alone, "0"), copies = run(copies_alone, "0");
+    unsetenv("SOFTGPU_LARGER");
+    assert_int_equal(kernels.ns[0], KERNEL + 40 * 5000);
+    assert_int_equal(kernels.ns[2], KERNEL + ceil_div(40 * 123456789.0, 3350));
+    assert_int_equal(kernels.ns[3], KERNEL);
+    assert_int_equal(copies.ns[0], COPY + ceil_div(40 * 3.0 * MIB, 55));
+    assert_int_equal(copies.ns[2], COPY + ceil_div(40 * 2.0 * MIB, 3350));
+}
+
 /* ---- the host ---- */
 
 static void host_calls(void *out)
@@ -380,6 +394,7 @@ int main(void)
         cmocka_unit_test(undeclared_cost_follows_from_the_number_of_threads),
         cmocka_unit_test(kernel_of_ptx_costs_what_its_text_says),
         cmocka_unit_test(copy_takes_its_bytes_over_the_link_or_memory),
+        cmocka_unit_test(larger_work_takes_as_many_times_as_long),
         cmocka_unit_test(host_time_is_calls_and_waits),
         cmocka_unit_test(copy_and_kernel_overlap_entirely_without_slowdown),
         cmocka_unit_test(copies_slow_down_kernels_as_configured),
