@@ -9,7 +9,7 @@
 #include "ckpt/run/state.h"
 
 /* Blocks of a launch, at most (256): that many partial sums a entry. They take the part of a chunk that they take with large ones. */
-enum { BLOCKS = EBB_CHUNK_BYTES >> 13, THREADS = 256, LEAST_WORDS = EBB_CHUNK_BYTES >> 9, PIECE_WORDS = 128 };
+enum { BLOCKS = EBB_CHUNK_BYTES >> 13, THREADS = 256, PIECE_WORDS = 128, LEAST_PIECES = EBB_CHUNK_BYTES >> 16 };
 
 /* [room] written by the device. What cuMemHostAlloc gives, devices reach at the same address (Driver API, Unified Addressing). */
 typedef struct verdicts {
@@ -153,11 +153,11 @@ static ebb_status_t issue(ebb_device_t *dev, ebb_hashes_t *h, unsigned entry, eb
     struct ebb_hash_module *module = dev->run->hash_module;
     const size_t pieces = bytes ? (bytes - 1) / (8 * PIECE_WORDS) + 1 : 1;
     size_t every = part.every < pieces ? part.every : pieces, turn = part.turn % every;
-    const size_t words = ((pieces - turn - 1) / every + 1) * PIECE_WORDS;
-    size_t slice = (words + BLOCKS - 1) / BLOCKS;
-    if (slice < LEAST_WORDS)
-        slice = LEAST_WORDS;
-    h->blocks[entry] = (unsigned)((words + slice - 1) / slice);
+    const size_t its = (pieces - turn - 1) / every + 1;
+    size_t slice = (its + BLOCKS - 1) / BLOCKS;
+    if (slice < LEAST_PIECES)
+        slice = LEAST_PIECES;
+    h->blocks[entry] = (unsigned)((its + slice - 1) / slice);
     CUdeviceptr partial = partial_of(h, entry);
     uint32_t *different = compare ? h->verdicts->at + entry : NULL;
     void *params[] = {&partial, &different, &address, &bytes, &slice, &turn, &every};

@@ -47,22 +47,26 @@ static __device__ __forceinline__ uint64_t block_sum(uint64_t x)
     return x;
 }
 
-/* partial[gridDim.x] from `bytes` at `p` (aligned to 8), of its pieces of 128 words those with number % every == turn; block b takes
- * words [b * slice, (b + 1) * slice) of all theirs. With `different`: compared instead, and different[0] = 1 if any is another. */
+enum { PIECE = 128 }; /* words; hash.c's PIECE_WORDS */
+
+/* partial[gridDim.x] from `bytes` at `p` (aligned to 8), of its pieces those with number % every == turn; block b takes `slice` of them,
+ * from b * slice on. With `different`: compared instead, and different[0] = 1 if any is another. */
 extern "C" __global__ void ebb_hash(uint64_t *__restrict__ partial, uint32_t *different,
                                     const unsigned char *__restrict__ p, size_t bytes, size_t slice, size_t turn,
                                     size_t every)
 {
     const uint64_t *words = (const uint64_t *)p;
-    const size_t count = bytes / 8, first = (size_t)blockIdx.x * slice, end = first + slice;
+    const unsigned width = blockDim.x < PIECE ? blockDim.x : PIECE, lane = threadIdx.x % width;
+    const size_t count = bytes / 8, first = (size_t)blockIdx.x * slice;
     uint64_t sum = 0;
-    for (size_t k = first + threadIdx.x; k < end; k += blockDim.x) {
-        const size_t i = (k / 128 * every + turn) * 128 + k % 128;
-        if (i < count)
-            sum += mix(words[i], i);
-        else if (i > count)
+    for (size_t k = first + threadIdx.x / width; k < first + slice; k += blockDim.x / width) {
+        const size_t begin = (k * every + turn) * PIECE;
+        if (begin > count)
             break;
-        else if (bytes % 8)
+        const size_t end = count - begin < PIECE ? count : begin + PIECE;
+        for (size_t i = begin + lane; i < end; i += width)
+            sum += mix(words[i], i);
+        if (lane == 0 && bytes % 8 && end == count && count - begin < PIECE)
             sum += mix(tail(p + 8 * count, (unsigned)(bytes % 8)), count);
     }
     sum = block_sum(sum);
