@@ -16,6 +16,12 @@ bool test_is_long(void)
     return set && strcmp(set, "0");
 }
 
+unsigned test_cases(unsigned usual, unsigned all)
+{
+    const char *set = getenv("TEST_CASES");
+    return set ? (unsigned)atoi(set) : test_is_long() ? all : usual;
+}
+
 /* To the end, so that nobody writes into a closed pipe. */
 static void read_all(FILE *f, char *text, size_t size)
 {

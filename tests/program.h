@@ -9,6 +9,9 @@
 /* TEST_LONG is set (tests/run.sh --full): every case, not only what guards behaviour of its own. */
 bool test_is_long(void);
 
+/* How many cases a test draws: TEST_CASES if that is set; else `all` of them in the long form, or `usual`. */
+unsigned test_cases(unsigned usual, unsigned all);
+
 typedef struct program_run {
     int status;                     /* as of waitpid() */
     char output[16384], log[65536]; /* the beginning of its stdout and stderr */

@@ -64,9 +64,7 @@ static bool compare(const ebb_trace_t *t, uint32_t chunks, sums_t *sums)
 static void nearly_all_possible_budgets_have_a_good_plan(void **state)
 {
     (void)state;
-    const uint32_t cases = getenv("TEST_CASES") ? (uint32_t)atoi(getenv("TEST_CASES"))
-                           : test_is_long()     ? 200
-                                                : 24;
+    const uint32_t cases = test_cases(24, 200);
     sums_t sums = {0};
     for (uint32_t seed = 1; seed <= cases; seed++) {
         print_message("seed %" PRIu32 "\n", seed);

@@ -11,6 +11,7 @@
 
 #include "plan_exact.h"
 #include "plan_laid.h"
+#include "program.h"
 #include "traces.h"
 
 #define PLENTY (UINT64_C(1) << 50)
@@ -22,7 +23,7 @@ typedef struct counts {
 
 static uint32_t cases(void)
 {
-    return getenv("TEST_CASES") ? (uint32_t)atoi(getenv("TEST_CASES")) : 4;
+    return test_cases(4, 4);
 }
 
 static uint64_t replay_ns(const ebb_schedule_t *s, const ebb_trace_t *t)

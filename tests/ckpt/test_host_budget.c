@@ -13,6 +13,7 @@
 
 #include "ckpt/checker/checker.h"
 #include "ckpt/planner/planner.h"
+#include "program.h"
 #include "trace_streams.h"
 #include "traces.h"
 
@@ -204,7 +205,7 @@ static void every_plan_for_a_small_host_budget_passes_the_checker(void **state)
 {
     (void)state;
     const unsigned from = getenv("TEST_FROM") ? (unsigned)atoi(getenv("TEST_FROM")) : 1,
-                   cases = getenv("TEST_CASES") ? (unsigned)atoi(getenv("TEST_CASES")) : 60;
+                   cases = test_cases(60, 60);
     tally_t n = {0};
     print_message("seeds %u to %u\n", from, from + cases - 1);
     for (uint32_t seed = from; seed < from + cases; seed++)

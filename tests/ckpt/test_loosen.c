@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "plan_laid.h"
+#include "program.h"
 #include "traces.h"
 
 #define PLENTY (UINT64_C(1) << 50)
@@ -103,7 +104,7 @@ static void loosen_all(const ebb_trace_t *t, const ebb_plan_request_t *r, counts
 static void what_is_replayed_in_passing_leaves_its_place(void **state)
 {
     (void)state;
-    const uint32_t cases = getenv("TEST_CASES") ? (uint32_t)atoi(getenv("TEST_CASES")) : 6;
+    const uint32_t cases = test_cases(6, 6);
     for (const trace_family_t *f = trace_families; f->name; f++) {
         counts_t counts = {0};
         for (uint32_t seed = 1; seed <= cases; seed++)

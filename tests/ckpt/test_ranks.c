@@ -311,18 +311,21 @@ static void trainer_whose_weights_are_gathered(void **state)
 static void trainers_that_compress_gradients(void **state)
 {
     (void)state;
-    train_both((shared_t){2, 0, 1, "powersgd"}, 60);
+    if (test_is_long())
+        train_both((shared_t){2, 0, 1, "powersgd"}, 60);
     train_both((shared_t){2, 0, 2, "top"}, 60);
 }
 
-/* ebb around what starts the ranks, and in each of them, as `torchrun --no-python ebb run -- ...` has it. */
-static void start_them(const char *starter, const history_t *without)
+/* ebb around what starts the ranks, or in each of them, as `torchrun --no-python ebb run -- ...` has it; or both, one after the other. */
+static void start_them(const char *starter, int usual, const history_t *without)
 {
     char ebb[512], log[512], command[4096];
     trainer_path(log, sizeof log, "started");
     snprintf(ebb, sizeof ebb, "%s run --budget %.0f --stats '%s' --", getenv("TEST_EBB"),
              without->peak_bytes * 60 / 100, stats_names);
     for (int within = 0; within < 2; within++) {
+        if (within != usual && !test_is_long())
+            continue;
         remove(log);
         snprintf(command, sizeof command,
                  "MASTER_PORT=%d %s %s %s " MODEL "--zero 1 --data %s --log %s >/dev/null",
@@ -338,7 +341,7 @@ static void start_them(const char *starter, const history_t *without)
     }
 }
 
-static void start_by(const char *program, const char *starter)
+static void start_by(const char *program, const char *starter, int usual)
 {
     char command[128];
     snprintf(command, sizeof command, "command -v %s >/dev/null", program);
@@ -346,14 +349,14 @@ static void start_by(const char *program, const char *starter)
         skip();
     setenv("SOFTGPU_DEVICES", "2", 1);
     const history_t without = trainer_train(MODEL "--gpus 2 --zero 1");
-    start_them(starter, &without);
+    start_them(starter, usual, &without);
     unsetenv("SOFTGPU_DEVICES");
 }
 
 static void ranks_that_mpirun_starts(void **state)
 {
     (void)state;
-    start_by("mpirun.openmpi", "mpirun.openmpi --allow-run-as-root --oversubscribe -n 2");
+    start_by("mpirun.openmpi", "mpirun.openmpi --allow-run-as-root --oversubscribe -n 2", 1);
 }
 
 static void ranks_that_srun_starts(void **state)
@@ -361,7 +364,7 @@ static void ranks_that_srun_starts(void **state)
     char starter[256];
     (void)state;
     snprintf(starter, sizeof starter, "bash %s srun --overcommit -n 2", getenv("TEST_SLURM"));
-    start_by("srun", starter);
+    start_by("srun", starter, 0);
 }
 
 static void trainer_in_every_budget(void **state)
