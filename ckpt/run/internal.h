@@ -139,6 +139,17 @@ ebb_drive_counts_t ebb_variant_counts(ebb_device_t *dev, unsigned variant);
 /* What runner.c (the program's operations), runner_variant.c (what is known of a step variant) and runner_plan.c (its
  * plan) share. Guarded by ebb_lock(). */
 
+/* Whether steps of any size need their plan (runner_sizes.c). */
+typedef struct ebb_sparing {
+    unsigned seen;     /* steps that were looked at, up to as many as there are bits: */
+    uint32_t short_of; /* whether more was alive in them than there is room for, the last one in the lowest */
+    uint32_t dear;     /* and whether the plan that drove them cost much */
+    double driven_ns;  /* that plans cost in a step, of late; 0: not known */
+    double spared_ns;  /* that copies cost in a step without one; 0: not known */
+    uint64_t bytes_out, bytes_in; /* that had left and come at the last step's end */
+    unsigned spared; /* steps since then, and 1: most have room, so no plan is driven; 0: plans are */
+} ebb_sparing_t;
+
 /* A step variant; or a size class of one whose steps are of any size: what is planned for those that are no larger than so much
  * (runner_sizes.c). A class has the recording of its variant, and no profile of its own. */
 typedef struct ebb_variant {
@@ -180,10 +191,7 @@ typedef struct ebb_variant {
     size_t ahead_bytes[EBB_AHEAD];
     unsigned ahead_count;
     ebb_plan_job_t *ahead; /* looking for the next one; owned; NULL: none */
-    unsigned seen;         /* its steps that were looked at, up to as many as there are bits: */
-    uint32_t short_of; /* whether more was alive in them than there is room for, the last one in the lowest */
-    uint32_t dear;     /* and whether the plan that drove them cost much */
-    bool spared;       /* most had room, and it did: no plan is driven */
+    ebb_sparing_t sparing;
 } ebb_variant_t;
 
 struct ebb_runner {
@@ -248,6 +256,8 @@ void ebb_variant_learn(ebb_device_t *dev, ebb_variant_t *variant);
 
 /* A step of it is over that was followed, and no pass: if it was larger than any before, its plan is none for the next such. */
 void ebb_variant_outgrown(ebb_device_t *dev, ebb_variant_t *variant);
+/* A step that a plan for such a size class was for had a buffer with more bytes. False: other sizes would not help. */
+bool ebb_variant_note_above(const ebb_variant_t *variant, unsigned size, uint32_t buffer, size_t bytes);
 /* Its plan is driven, and a step is about to begin: whether there will be one for larger steps is looked into, and said. */
 void ebb_variant_look_ahead(ebb_device_t *dev, ebb_variant_t *variant);
 void ebb_variant_forget_ahead(ebb_device_t *dev, ebb_variant_t *variant);

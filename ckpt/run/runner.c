@@ -121,7 +121,7 @@ static void begin_step(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const 
     if (k->phase == EBB_PHASE_REACTIVE && k->learned && !runner->driving &&
         ((k->refused && ebb_variant_has_more_room(dev, k, present)) || ebb_variant_is_rested(k)))
         k->phase = EBB_PHASE_DRIVE;
-    if (k->phase == EBB_PHASE_DRIVE && !runner->driving && !k->spared) {
+    if (k->phase == EBB_PHASE_DRIVE && !runner->driving && !k->sparing.spared) {
         ebb_variant_drive(dev, k, present);
         if (runner->driving)
             ebb_run_install_others(dev);
@@ -180,10 +180,11 @@ static void follow(ebb_device_t *dev, const ebb_variant_t *k)
 static void take_leave(ebb_device_t *dev)
 {
     ebb_variant_t *last = &dev->run->runner->variant[ebb_drive_index(dev)];
-    const uint32_t outgrown = ebb_drive_outgrown(dev);
+    size_t bytes;
+    const uint32_t outgrown = ebb_drive_outgrown(dev, &bytes);
     ebb_run_leave(dev, "it was left in the last step");
     ebb_variant_t *k = ebb_variant_itself(last);
-    if (last->size && outgrown != EBB_NONE && ebb_profile_note_apart(k->profile, outgrown)) {
+    if (last->size && outgrown != EBB_NONE && ebb_variant_note_above(k, last->size, outgrown, bytes)) {
         ebb_variant_forget_sizes(dev, k);
         if (k->size)
             ebb_variant_forget_plan(dev, k);
@@ -236,7 +237,7 @@ static bool act_at_boundary(ebb_device_t *dev)
         ebb_run_turn_to(dev, next);
     else if (runner->driving && ebb_chunks_created(dev) > ebb_chunks_limit(dev))
         ebb_run_leave(dev, "what is not ebb's has grown beyond its reserve");
-    else if (runner->driving && next->spared)
+    else if (runner->driving && next->sparing.spared)
         ebb_run_leave(dev, "most steps fit without it");
     else if (runner->driving)
         go_on_driving(dev, next);

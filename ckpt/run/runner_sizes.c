@@ -5,13 +5,13 @@
  * had more than one. Between them a budget grows about in proportion.
  *
  * A plan for the largest steps slows down the smaller ones as well (bench/shapes.py), which may need less of one or none at all. So there are size
- * classes: plans of their own for steps in which the first buffer has at most so many of 32 parts of the bytes that it has in the largest. Such a
+ * classes: plans of their own for steps in which the key (profile.h) has at most so many of 32 parts of the bytes that it has in the largest. Such a
  * plan is made when a step comes that would have been driven by it, and installed beside that for the largest (drive.h). What other buffers
  * have then is told from the smallest and the largest that were seen (profile.h). And where there is no plan for the largest steps, there may be
  * one for those of up to so many parts: larger ones, which it does not fit, are reactive.
  *
- * Where classes cannot be, since the first buffer of a step has always the same size, or buffers go round, a plan that costs much is driven only
- * while enough of the last steps did not fit. */
+ * Where classes cannot be, since no buffer is a key, or buffers go round, a plan that costs much is driven only
+ * while it costs less than what steps without one copy. */
 #include "ckpt/run/internal.h"
 
 #include "alloc/base/options.h"
@@ -43,14 +43,16 @@ void ebb_variant_outgrown(ebb_device_t *dev, ebb_variant_t *k)
         ebb_drive_installed(dev, ebb_variant_number(dev, k)) || ebb_match_difference(dev, true))
         return;
     size_t fewest;
-    const size_t before = ebb_profile_first_bytes(k->profile, &fewest);
+    const size_t before = ebb_profile_key_bytes(k->profile, &fewest);
+    const uint32_t key = k->learned->key;
     if (!ebb_profile_grow(dev, k->profile))
         return;
     ebb_log(EBB_INFO, "a step is larger than any before");
     ebb_variant_forget_sizes(dev, k);
     ebb_variant_forget_ahead(dev, k);
     ebb_variant_forget_plan(dev, k);
-    k->size = rescaled(k->size, before, ebb_profile_first_bytes(k->profile, &fewest));
+    k->size =
+        k->learned->key == key ? rescaled(k->size, before, ebb_profile_key_bytes(k->profile, &fewest)) : 0;
     k->learned->alone_ns = ebb_simulate_alone_ns(k->learned->trace);
     if (ebb_options.recompute && ebb_profile_ask_more(dev, k->profile, false)) {
         k->size = 0;
@@ -68,7 +70,7 @@ static bool costs(const ebb_variant_t *k, double share)
 /* ---- size classes ---- */
 
 enum {
-    SIZES = 32, /* parts of the first buffer's bytes in the largest step; class n: up to n of them */
+    SIZES = 32, /* parts of the key's bytes in the largest step; class n: up to n of them */
     SMALLER = 4 /* fewer, when there is no plan */
 };
 
@@ -129,6 +131,11 @@ void ebb_variant_report_size(const ebb_variant_t *k)
             alone_ms > 0 ? 100 * (ms / alone_ms - 1) : 0);
 }
 
+bool ebb_variant_note_above(const ebb_variant_t *k, unsigned size, uint32_t buffer, size_t bytes)
+{
+    return ebb_profile_note_above(k->profile, (double)size / SIZES, buffer, bytes);
+}
+
 bool ebb_variant_make_sized(ebb_variant_t *k)
 {
     if (!k->size || k->sized)
@@ -141,7 +148,7 @@ bool ebb_variant_make_sized(ebb_variant_t *k)
 bool ebb_variant_ask_smaller(ebb_device_t *dev, ebb_variant_t *k)
 {
     size_t fewest;
-    const size_t most = ebb_profile_first_bytes(k->profile, &fewest);
+    const size_t most = ebb_profile_key_bytes(k->profile, &fewest);
     const unsigned size = size_of(k) > SMALLER ? size_of(k) - SMALLER : 0;
     ebb_variant_forget_sizes(dev, k);
     ebb_variant_forget_plan(dev, k);
@@ -152,10 +159,10 @@ bool ebb_variant_ask_smaller(ebb_device_t *dev, ebb_variant_t *k)
 /* Of the last step that was driven. */
 static unsigned size_now(ebb_device_t *dev, const ebb_variant_t *k)
 {
-    size_t fewest, first = ebb_drive_first_bytes(dev);
-    const size_t most = ebb_profile_first_bytes(k->profile, &fewest);
-    first = !first || first >= fewest ? first : fewest; /* they have what the smallest had that was seen */
-    return first && first < most ? (unsigned)((first * SIZES + most - 1) / most) : SIZES;
+    size_t fewest, its = ebb_drive_key_bytes(dev);
+    const size_t most = ebb_profile_key_bytes(k->profile, &fewest);
+    its = !its || its >= fewest ? its : fewest; /* they have what the smallest had that was seen */
+    return its && its < most ? (unsigned)((its * SIZES + most - 1) / most) : SIZES;
 }
 
 /* The class that a step of this size should have been driven by, or an unused one. NULL: it was, or none is to be had. */
@@ -186,32 +193,74 @@ void ebb_variant_fit_size(ebb_device_t *dev, ebb_variant_t *k)
 
 /* ---- steps that need no plan ---- */
 
-enum { LOOKED_AT = 16, FEW = 4, ENOUGH = 8 }; /* few of these steps need a plan, or enough do */
+enum {
+    LOOKED_AT = 16,
+    FEW = 4,
+    DEAR = 8,
+    SETTLED = 4
+}; /* steps: few of these need a plan, it costs much in so many; leaving is over */
 
 /* Of a step's time, that a plan may take from every one of them. */
 static const double cheap = 0.03;
 
+/* A part of what is new goes into what is known, which is forgotten slowly where nothing new comes. */
+static const double part = 0.125, forgotten = 0.005;
+
+static void note_ns(double *known, double ns)
+{
+    *known = *known > 0 ? *known + part * (ns - *known) : ns;
+}
+
+/* What the last step of no plan has copied, one after another. */
+static double copied_ns(ebb_device_t *dev, ebb_variant_t *k)
+{
+    const ebb_traffic_t now = ebb_traffic(dev);
+    const ebb_hardware_t *link = &k->learned->trace->hardware;
+    const double out = (double)(now.bytes_out - k->sparing.bytes_out),
+                 in = (double)(now.bytes_in - k->sparing.bytes_in);
+    k->sparing.bytes_out = now.bytes_out;
+    k->sparing.bytes_in = now.bytes_in;
+    return link->out_bytes_per_ns > 0 && link->in_bytes_per_ns > 0
+               ? out / link->out_bytes_per_ns + in / link->in_bytes_per_ns
+               : 0;
+}
+
+static void note_step(ebb_device_t *dev, ebb_variant_t *k, bool is_short)
+{
+    const uint32_t all = (1u << LOOKED_AT) - 1;
+    ebb_variant_t *const driving = dev->run->runner->driving;
+    const bool is_driven = driving && ebb_variant_itself(driving) == k && ebb_drive_active(dev),
+               is_dear = is_driven && costs(driving, cheap) && !better_class(dev, k, size_now(dev, k));
+    ebb_sparing_t *n = &k->sparing;
+    const double ns = copied_ns(dev, k);
+    n->short_of = (n->short_of << 1 | is_short) & all;
+    n->dear = (n->dear << 1 | is_dear) & all;
+    n->seen += n->seen < LOOKED_AT;
+    n->spared += n->spared > 0;
+    if (is_driven)
+        note_ns(&n->driven_ns, (double)driving->plan->predicted_ns - ebb_variant_alone_ns(driving));
+    if (n->spared > SETTLED)
+        note_ns(&n->spared_ns, ns);
+    else
+        n->spared_ns *= 1 - forgotten;
+}
+
 void ebb_variant_note_need(ebb_device_t *dev, ebb_variant_t *k, size_t most_live_bytes)
 {
-    ebb_variant_t *driving = dev->run->runner->driving;
-    const uint32_t all = (1u << LOOKED_AT) - 1;
     if (!k->learned || !k->learned->any_size || !most_live_bytes)
         return;
     const double room = (double)ebb_chunks_limit(dev) * EBB_CHUNK_BYTES,
                  in_chunks = (double)ebb_run_need(k->learned->trace, true) /
                              (double)ebb_run_need(k->learned->trace, false);
-    k->short_of = (k->short_of << 1 | ((double)most_live_bytes * in_chunks > room)) & all;
-    const bool dear = ebb_variant_itself(driving) == k && ebb_drive_active(dev) && costs(driving, cheap) &&
-                      !better_class(dev, k, size_now(dev, k));
-    k->dear = (k->dear << 1 | dear) & all;
-    k->seen += k->seen < LOOKED_AT;
-    const int needed = __builtin_popcount(k->short_of);
-    if (k->seen < LOOKED_AT)
-        return;
-    if (k->spared ? needed >= ENOUGH : needed <= FEW && __builtin_popcount(k->dear) >= ENOUGH) {
-        k->spared = !k->spared;
-        ebb_log(EBB_INFO, k->spared ? "most steps fit without a plan: none is driven while that is so"
-                                    : "a plan is driven again: many steps do not fit without");
+    note_step(dev, k, (double)most_live_bytes * in_chunks > room);
+    ebb_sparing_t *n = &k->sparing;
+    if (n->spared > SETTLED && n->spared_ns > n->driven_ns) {
+        n->spared = 0;
+        ebb_log(EBB_INFO, "a plan is driven again: steps without one copy more than it costs");
+    } else if (!n->spared && n->seen == LOOKED_AT && __builtin_popcount(n->short_of) <= FEW &&
+               __builtin_popcount(n->dear) >= DEAR && n->spared_ns < n->driven_ns) {
+        n->spared = 1;
+        ebb_log(EBB_INFO, "most steps fit without a plan: none is driven while that is so");
     }
 }
 

@@ -80,6 +80,7 @@ static const program_t programs[] = {
     {.name = "documents", .group = "memory", .steps = 60, .any_size = true, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},
     {.name = "sorted", .group = "memory", .steps = 80, .any_size = true, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},
     {.name = "loader", .group = "memory", .steps = 60, .any_size = true, .rotates = true, .operation = {{"forward", "proven"}}},
+    {.name = "listed", .group = "memory", .steps = 60, .any_size = true, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},
     {.name = "targets", .group = "memory", .steps = 60, .any_size = true, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},
     {.name = "behind", .group = "memory", .steps = 60, .any_size = true, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},
     {.name = "micro", .group = "memory", .steps = 60, .any_size = true, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},

@@ -96,13 +96,13 @@ static void steps_that_grow_are_driven(void **state)
     assert_true(largest <= LONGEST / 4 && statistic("plans") <= LONGEST);
 }
 
-/* They take no time from what fits; and where a second buffer's size has nothing to do with the first one's, that is found out once. */
+/* They take no time from what fits; lists that are allocated before say nothing about the size; and where a second buffer's size has nothing to do with the key's, that is found out in two steps. */
 static void smaller_steps_have_plans_of_their_own(void **state)
 {
     (void)state;
-    static const char *programs[] = {"documents", "targets"};
-    enum { STEPS = 120, FIRST = 20, FALLBACKS = 2 };
-    for (unsigned i = 0; i < 2; i++) {
+    static const char *programs[] = {"documents", "listed", "targets"};
+    enum { STEPS = 120, FIRST = 20, FALLBACKS = 3 }; /* the last step is left in any case */
+    for (unsigned i = 0; i < 3; i++) {
         static program_run_t with;
         run_within(70, "EBB_OFFLOAD=0", programs[i], STEPS, &with);
         print_message("%s: %.0f steps driven, %.0f plans for smaller steps, left %.0f times\n", programs[i],
@@ -110,7 +110,7 @@ static void smaller_steps_have_plans_of_their_own(void **state)
         assert_non_null(strstr(with.log, "a plan for steps of up to "));
         assert_null(strstr(with.log, "most steps fit without a plan"));
         assert_true(10 * statistic("steps_driven") >= 9 * (STEPS - FIRST));
-        assert_true(of_the_variant("size_plans") >= 4 && of_the_variant("fallbacks") <= FALLBACKS);
+        assert_true(of_the_variant("size_plans") >= 4 && of_the_variant("fallbacks") <= (i < 2 ? 1 : FALLBACKS));
         assert_true(of_the_variant("driven") == statistic("steps_driven"));
         assert_true(2 * of_the_variant("replays") < statistic("dropped") * statistic("steps_driven"));
         assert_true(statistic("mismatches") == 0);
@@ -118,12 +118,13 @@ static void smaller_steps_have_plans_of_their_own(void **state)
 }
 
 /* Arrays that lie behind others in one buffer are elsewhere in each step: a repeated launch goes where this step's has gone. A size class
- * whose first buffer has room for more than its share has it for the others, too. */
+ * whose key has room for more than its share has it for the others, too. */
 static void what_lies_behind_is_recomputed_where_it_is(void **state)
 {
     (void)state;
     static program_run_t with;
-    run_within(60, "EBB_OFFLOAD=0", "behind", 120, &with);
+    run_within(60, "EBB_OFFLOAD=0 EBB_LINK=100M", "behind", 120,
+               &with); /* no copy is cheaper than the plan */
     print_message("%.0f steps driven, %.0f launches repeated\n", statistic("steps_driven"),
                   of_the_variant("replays"));
     assert_true(of_the_variant("replays") > 400 && statistic("mismatches") == 0);

@@ -166,7 +166,7 @@ static ebb_status_t zero_fresh(ebb_device_t *dev, uint32_t operation)
          i++) {
         const ebb_trace_access_t *a = &drive->trace->access[i];
         if (a->mode == EBB_REPLACES && drive->first_touch[a->buffer] == operation &&
-            drive->source[a->buffer] && ebb_site_of(dev, a->buffer)->range &&
+            drive->replayed[a->buffer] && ebb_site_of(dev, a->buffer)->range &&
             ebb_trace_is_first(drive->trace, operation, i))
             EBB_TRY(zero(dev, drive->at[a->buffer], o->stream));
     }
@@ -399,7 +399,7 @@ bool ebb_drive_begin_step(ebb_device_t *dev)
     ebb_streams_begin_step(dev);
     ebb_driven(dev)->cursor = ebb_driven(dev)->next_action = 0;
     ebb_driven(dev)->resized = false;
-    dev->run->drives->first_bytes = 0;
+    dev->run->drives->key_bytes = 0;
     ebb_driven(dev)->next_birth = ebb_first_birth(dev, 0);
     return true;
 }
@@ -458,8 +458,11 @@ ebb_buffer_t *ebb_drive_serve(ebb_device_t *dev, const ebb_request_t *q)
         return b;
     if (ebb_birth_is_outgrown(dev, q)) {
         /* How large it is beside all before is seen where no plan is driven. */
-        if (ebb_driven(dev)->next_birth != ebb_first_birth(dev, 0))
-            ebb_driven(dev)->outgrown = ebb_driven(dev)->next_birth;
+        drive_t *drive = ebb_driven(dev);
+        if (drive->next_birth != drive->learned->key) {
+            drive->outgrown = drive->next_birth;
+            drive->outgrown_bytes = q->bytes;
+        }
         ebb_drive_leave(dev, "a buffer that is larger than planned");
     } else if (ebb_unplanned_allocation(dev, q)) {
         ebb_driven(dev)->counts.unplanned++;

@@ -15,10 +15,10 @@
  * step is over another plan takes over at once (ebb_drive_change), without a copy, a mapping or a wait of the host; the program's stream
  * waits for the copies that are under way, as a plan orders only its own. When one is left, all are taken apart.
  * A plan that was not made for that has its buffers elsewhere as a rule (ebb_drive_boundary). Plans for one recording, of several sizes
- * (tracker.h), are such plans as well: the first buffer that a step allocates tells which one drives it, the one for the smallest sizes
- * into which it fits; and the host blocks of what is born in a step are those of the plan that is driven. Not shared: buffers that go round (they
- * would have to be in the same places of the same ring whenever variants change), and anything under EBB_GUARD (which of a place's
- * addresses are mapped is each plan's own).
+ * (tracker.h), are such plans as well: the recording's key tells which one drives a step, the one for the smallest sizes into which that
+ * fits. Small buffers, which may be allocated before, lie in the same places of all of them; and the host blocks of what is born in a step are
+ * those of the plan that is driven. Not shared: buffers that go round (they would have to be in the same places of the same ring whenever
+ * variants change), and anything under EBB_GUARD (which of a place's addresses are mapped is each plan's own).
  *
  * Where the step is of several streams, there is one cursor for all, which goes by the order of issue; the events by which the program
  * orders them are watched (drive_streams.c).
@@ -87,10 +87,10 @@ bool ebb_drive_active(ebb_device_t *dev);
 bool ebb_drive_installed(ebb_device_t *dev, unsigned plan_index);
 /* The plan that is driven, or was last. */
 unsigned ebb_drive_index(ebb_device_t *dev);
-/* The buffer because of which it was left, since a step's was larger than it provides for; EBB_NONE: it was not that. */
-uint32_t ebb_drive_outgrown(ebb_device_t *dev);
-/* Bytes of the first buffer that the last driven step has allocated; 0: it was none of the plan's. */
-size_t ebb_drive_first_bytes(ebb_device_t *dev);
+/* The buffer because of which it was left, since a step's was larger than it provides for, and how large; EBB_NONE: it was not that. */
+uint32_t ebb_drive_outgrown(ebb_device_t *dev, size_t *bytes);
+/* Bytes of the recording's key in the last driven step; 0: it has come to none. */
+size_t ebb_drive_key_bytes(ebb_device_t *dev);
 /* What was counted under one index counts under the other from now on. */
 void ebb_drive_counts_move(ebb_device_t *dev, unsigned from, unsigned to);
 /* A plan is driven, and its step has begun and is not over. */

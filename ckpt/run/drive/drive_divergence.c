@@ -14,19 +14,40 @@
 
 enum { LONGEST_PREFIX = 64 };
 
-/* So far nothing has been allocated, and the plan has done nothing: as the last step has left it. */
+/* So far the plan has done nothing, and only small buffers have been allocated, which leave with none of them: as the last step has left it. */
 static bool is_untouched(ebb_device_t *dev)
 {
     drive_t *drive = ebb_driven(dev);
-    return !drive->learned->refuted && !drive->living && !drive->late && !drive->next_action &&
-           !drive->strays && !drive->stray_count && drive->next_birth == ebb_first_birth(dev, 0) &&
-           drive->cursor <= LONGEST_PREFIX;
+    if (drive->learned->refuted || drive->late || drive->next_action || drive->strays || drive->stray_count ||
+        drive->cursor > LONGEST_PREFIX)
+        return false;
+    for (uint32_t i = ebb_first_birth(dev, 0); i < drive->next_birth; i = ebb_first_birth(dev, i + 1))
+        if (ebb_is_large(&drive->trace->buffer[i]))
+            return false;
+    return true;
+}
+
+/* What has been allocated in this step lies where the other plan's would: theirs are sizes of one step. */
+static bool is_placed_alike(ebb_device_t *dev, const drive_t *d)
+{
+    const drive_t *drive = ebb_driven(dev);
+    if (!drive->living)
+        return true;
+    if (d->learned != drive->learned || d->small_slab != drive->small_slab)
+        return false;
+    for (uint32_t i = ebb_first_birth(dev, 0); i < drive->next_birth; i = ebb_first_birth(dev, i + 1))
+        if (ebb_trace_rotates(drive->trace, i) ||
+            d->plan->place[i].small_offset != drive->plan->place[i].small_offset)
+            return false;
+    return true;
 }
 
 /* Whether two plans' operations are the same, on the same buffers. */
 static bool is_same(const drive_t *a, const drive_t *b, uint32_t index)
 {
     const ebb_trace_operation_t *o = &a->trace->operation[index], *p = &b->trace->operation[index];
+    if (a->learned == b->learned)
+        return true;
     if (o->kind != p->kind || a->learned->function[index] != b->learned->function[index] ||
         a->learned->attributes[index] != b->learned->attributes[index] ||
         memcmp(o->grid, p->grid, sizeof o->grid) || memcmp(o->block, p->block, sizeof o->block) ||
@@ -53,9 +74,10 @@ static bool could_go_on(ebb_device_t *dev, const drive_t *d, const ebb_request_t
     bool suits = false;
     /* In the middle of a step of several streams, these already wait for what the plan that would be left says. */
     if ((at && (d->stream != drive->stream || d->streams > 1 || drive->streams > 1)) ||
-        t->operation_count <= at || (at && d->plan->action_count && d->plan->action[0].point < at))
+        t->operation_count <= at || (at && d->plan->action_count && d->plan->action[0].point < at) ||
+        !is_placed_alike(dev, d))
         return false;
-    for (uint32_t i = 0; i < t->buffer_count; i++) {
+    for (uint32_t i = d->learned == drive->learned ? drive->next_birth : 0; i < t->buffer_count; i++) {
         if (t->buffer[i].born < at || (op && t->buffer[i].born == at))
             return false;
         suits |= q && t->buffer[i].born == at && ebb_birth_has_room(d, i, q->bytes);
@@ -66,19 +88,40 @@ static bool could_go_on(ebb_device_t *dev, const drive_t *d, const ebb_request_t
     return op ? !ebb_record_difference(d->learned, at, op) : suits;
 }
 
+/* Small buffers that have been allocated in this step. */
+static void take_over(drive_t *next, drive_t *last, uint32_t next_birth)
+{
+    for (uint32_t i = 0; i < next_birth; i++) {
+        site_t *from = &last->site[i], *to = &next->site[i];
+        if (last->trace->buffer[i].born == EBB_NONE || !from->buffer)
+            continue;
+        to->buffer = from->buffer;
+        to->written = from->written;
+        to->device = from->device;
+        from->buffer = NULL;
+        next->living++;
+    }
+    next->next_birth = next_birth;
+}
+
 /* The driven plan's step goes on as one of the plan under this index. */
 static bool go_on_with(ebb_device_t *dev, unsigned plan_index)
 {
     drive_t *last = ebb_driven(dev), *next = ebb_share_drive(dev, plan_index);
-    const uint32_t before = ebb_driven(dev)->cursor, at = ebb_is_between_steps(dev) ? 0 : before;
-    ebb_driven(dev)->cursor = ebb_driven(dev)->trace->operation_count;
+    const uint32_t before = last->cursor, living = last->living, next_birth = last->next_birth,
+                   at = ebb_is_between_steps(dev) ? 0 : before;
+    last->cursor = last->trace->operation_count;
+    last->living = 0;
     if (!ebb_drive_change(dev, plan_index)) {
         last->cursor = before;
+        last->living = living;
         return false;
     }
     if (!ebb_drive_begin_step(dev))
         return false;
-    ebb_driven(dev)->cursor = at;
+    if (last->learned == next->learned)
+        take_over(next, last, next_birth);
+    next->cursor = at;
     for (uint32_t i = 0; i < at; i++) {
         const ebb_issued_t kept = last->issued[i];
         last->issued[i] = next->issued[i];
@@ -101,28 +144,24 @@ bool ebb_drive_change_over(ebb_device_t *dev, const ebb_request_t *q, const ebb_
 
 /* ---- plans for several sizes ---- */
 
-/* Of the first buffer that a step allocates, where it allocates any. */
-static size_t first_bytes(const drive_t *d, uint32_t id)
-{
-    return id < d->trace->buffer_count ? d->trace->buffer[id].bytes : 0;
-}
-
 void ebb_drive_fit(ebb_device_t *dev, const ebb_request_t *q)
 {
-    const uint32_t first = ebb_first_birth(dev, 0);
+    const uint32_t key = ebb_driven(dev)->learned->key;
     unsigned best = ebb_drive_index(dev);
-    if (!ebb_driven(dev)->learned->any_size || !is_untouched(dev))
+    if (!ebb_driven(dev)->learned->any_size || ebb_driven(dev)->next_birth != key || key == EBB_NONE ||
+        ebb_driven(dev)->trace->buffer[key].born != ebb_driven(dev)->cursor)
         return;
-    for (unsigned i = 0; i < EBB_DRIVES; i++) {
+    for (unsigned i = 0; i < EBB_DRIVES && is_untouched(dev); i++) {
         const drive_t *d = ebb_share_drive(dev, i), *b = ebb_share_drive(dev, best);
-        if (d->installed && d->learned == b->learned && q->bytes <= first_bytes(d, first) &&
-            (q->bytes > first_bytes(b, first) || first_bytes(d, first) < first_bytes(b, first)) &&
-            could_go_on(dev, d, q, NULL))
+        if (!d->installed || d->learned != b->learned)
+            continue;
+        const size_t room = d->trace->buffer[key].bytes, best_room = b->trace->buffer[key].bytes;
+        if (q->bytes <= room && (q->bytes > best_room || room < best_room) && could_go_on(dev, d, q, NULL))
             best = i;
     }
     if (best != ebb_drive_index(dev))
         go_on_with(dev, best);
-    dev->run->drives->first_bytes = q->bytes;
+    dev->run->drives->key_bytes = q->bytes;
 }
 
 /* ---- operations that the program leaves out ---- */
@@ -230,13 +269,13 @@ static uint32_t born_behind(ebb_device_t *dev, uint32_t operation)
 }
 
 /* A larger buffer than the one that is due, where only their order tells them apart, is one of the next that has that very size, or that
- * one has grown, as a step's first may always have; else a request alone says nothing about operations that do more than look. */
+ * one has grown, as the key may always have; else a request alone says nothing about operations that do more than look. */
 static bool skip_to_birth(ebb_device_t *dev, const ebb_request_t *q, bool is_larger)
 {
     drive_t *drive = ebb_driven(dev);
     const ebb_trace_buffer_t *b = drive->trace->buffer;
     uint32_t until = drive->cursor;
-    if (is_larger && drive->next_birth == ebb_first_birth(dev, 0))
+    if (is_larger && drive->next_birth == drive->learned->key)
         return true;
     for (uint32_t i = drive->next_birth; i < drive->trace->buffer_count; i = ebb_first_birth(dev, i + 1)) {
         for (; until < b[i].born; until++)

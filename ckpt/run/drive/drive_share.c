@@ -41,14 +41,15 @@ unsigned ebb_drive_index(ebb_device_t *dev)
     return dev->run->drives->driven;
 }
 
-uint32_t ebb_drive_outgrown(ebb_device_t *dev)
+uint32_t ebb_drive_outgrown(ebb_device_t *dev, size_t *bytes)
 {
+    *bytes = ebb_driven(dev)->outgrown_bytes;
     return ebb_driven(dev)->outgrown;
 }
 
-size_t ebb_drive_first_bytes(ebb_device_t *dev)
+size_t ebb_drive_key_bytes(ebb_device_t *dev)
 {
-    return dev->run->drives->first_bytes;
+    return dev->run->drives->key_bytes;
 }
 
 bool ebb_drive_installed(ebb_device_t *dev, unsigned plan_index)

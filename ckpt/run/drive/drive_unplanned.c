@@ -39,17 +39,27 @@ static bool writes_source(drive_t *drive, const ebb_trace_operation_t *o)
     return false;
 }
 
+static void note_replayed(drive_t *drive, const ebb_trace_operation_t *o)
+{
+    for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++)
+        drive->replayed[drive->trace->access[i].buffer] |= drive->trace->access[i].mode != EBB_READS;
+}
+
 ebb_status_t ebb_unplanned_set_up(ebb_device_t *dev)
 {
     drive_t *drive = ebb_driven(dev);
     drive->source = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->source);
+    drive->replayed = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->replayed);
     drive->stray = calloc(MOST_WRITES, sizeof *drive->stray);
-    bool more = drive->source && drive->stray;
-    for (uint32_t i = 0; more && i < drive->plan->action_count; i++)
-        if (drive->plan->action[i].kind == EBB_DISCARD &&
-            drive->plan->action[i].place < drive->trace->buffer_count)
-            drive->source[drive->plan->action[i].place] = true;
-    while (more) {
+    const bool good = drive->source && drive->replayed && drive->stray;
+    for (uint32_t i = 0; good && i < drive->plan->action_count; i++) {
+        const ebb_action_t *a = &drive->plan->action[i];
+        if (a->kind == EBB_DISCARD && a->place < drive->trace->buffer_count)
+            drive->source[a->place] = true;
+        if (a->kind == EBB_REPLAY)
+            note_replayed(drive, &drive->trace->operation[a->operation]);
+    }
+    for (bool more = good; more;) {
         more = false;
         for (uint32_t o = drive->trace->operation_count; o-- > 0;) {
             const ebb_trace_operation_t *op = &drive->trace->operation[o];
@@ -61,16 +71,17 @@ ebb_status_t ebb_unplanned_set_up(ebb_device_t *dev)
             }
         }
     }
-    return drive->source && drive->stray ? 0
-                                         : ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
+    return good ? 0 : ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
 }
 
 void ebb_unplanned_tear_down(ebb_device_t *dev)
 {
     drive_t *drive = ebb_driven(dev);
     free(drive->source);
+    free(drive->replayed);
     free(drive->stray);
     drive->source = NULL;
+    drive->replayed = NULL;
     drive->stray = NULL;
 }
 

@@ -157,8 +157,9 @@ void ebb_drive_verify_discard(ebb_device_t *dev, uint32_t action)
     check_t *c = &drive->check[index];
     const size_t operand_bytes = drive->issued[c->operation].operand_bytes;
     c->bytes = ebb_content_bytes(dev, ebb_place_now(dev, c->buffer));
-    c->trial = ebb_is_first_step(drive) ||
-               (drive->learned->any_size && ebb_verify_is_trial(drive->learned, c->operation, operand_bytes));
+    /* Plans for other sizes of a step repeat what was compared under the one before, if it was of about that size. */
+    c->trial = drive->learned->any_size ? ebb_verify_is_trial(drive->learned, c->operation, operand_bytes)
+                                        : ebb_is_first_step(drive);
     const ebb_dropping_t d = {.id = c->buffer,
                               .operation = c->operation,
                               .address = address_of(drive, c),

@@ -136,12 +136,14 @@ typedef struct drive {
 
     /* drive_unplanned.c */
     bool *source;                 /* [buffers] dropped contents may be made from it, by way of others */
+    bool *replayed;               /* [buffers] an action writes it again */
     ebb_stray_t *stray;           /* [stray_count] of this step */
     uint32_t stray_count, strays; /* the latter: operations since the last planned one */
     uint32_t late;                /* buffers that should have been freed */
     bool unplanned;               /* the operation under way is none of the plan's */
     bool resized;                 /* buffers of this step are smaller than planned */
     uint32_t outgrown;            /* this one would have been larger, so it was left; EBB_NONE: none */
+    size_t outgrown_bytes;        /* so large */
 
     check_t *check;
     uint32_t *check_at; /* [actions]: the check that begins or ends there; EBB_NONE: none */
@@ -155,7 +157,7 @@ typedef struct drive {
 struct ebb_drives {
     drive_t of[EBB_DRIVES];
     unsigned driven;    /* the one that is driven, else the one that was last */
-    size_t first_bytes; /* ebb_drive_first_bytes */
+    size_t key_bytes; /* ebb_drive_key_bytes */
 };
 
 static inline drive_t *ebb_driven(ebb_device_t *dev)

@@ -76,23 +76,28 @@ typedef struct ebb_shape {
     bool crossed; /* used on several streams */
 } ebb_shape_t;
 
+/* Bytes that a buffer has had in steps of any size. */
+typedef struct ebb_sizes_seen {
+    size_t least, any;  /* 0: none; all of them or'ed, whose lowest bit is what they are multiples of */
+    double above; /* so much more, as a share, than the key lets expect */
+} ebb_sizes_seen_t;
+
 /* What the passes have shown of a step so far. */
 struct ebb_profile {
     ebb_recording_t recorded; /* of no trace: there is none yet */
     unsigned kind, turn;      /* of the next pass: its row, and how often that was given */
     bool all;                 /* what is hardly worth it is proven as well */
     bool grew;                /* in the last step that was followed (sizes.c) */
-    bool *apart;              /* [buffers] sizes that do not follow the first one's; NULL: none is known */
     double watched_bytes;     /* of all buffers, when all launches were watched last */
     unsigned given, lost_in_a_row;
-    unsigned earlier;    /* given before what is recorded now */
-    unsigned again;      /* times that a recording was given up because it had something extra */
-    uint64_t unloaded;   /* modules, when it was recorded: the functions of others are no more */
-    ebb_fact_t *fact;    /* [operations] */
-    ebb_reach_t *reach;  /* [accesses] */
-    ebb_shape_t *buffer; /* [buffers] */
-    size_t *least;       /* [buffers] bytes, in any step that was followed; 0: in none. NULL: of none */
-    double step_ns;      /* of the step as it is: when it was recorded */
+    unsigned earlier;               /* given before what is recorded now */
+    unsigned again;                 /* times that a recording was given up because it had something extra */
+    uint64_t unloaded;              /* modules, when it was recorded: the functions of others are no more */
+    ebb_fact_t *fact;               /* [operations] */
+    ebb_reach_t *reach;             /* [accesses] */
+    ebb_shape_t *buffer;            /* [buffers] */
+    ebb_sizes_seen_t *seen;         /* [buffers] in all steps that were followed; NULL: in none */
+    double step_ns;                 /* of the step as it is: when it was recorded */
     double cost_ns, cost_before_ns; /* that all passes have cost beside it; those of earlier kinds */
     double proofs_guessed_ns;       /* of the device for proofs, as was thought */
 };

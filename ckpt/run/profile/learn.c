@@ -78,8 +78,7 @@ static void forget(ebb_device_t *dev, ebb_profile_t *l)
     free(l->fact);
     free(l->reach);
     free(l->buffer);
-    free(l->least);
-    free(l->apart);
+    free(l->seen);
     *l = (ebb_profile_t){.lost_in_a_row = l->lost_in_a_row,
                          .given = l->given,
                          .earlier = l->given,

@@ -46,6 +46,7 @@ typedef struct ebb_recording {
     /* Its steps are of any size (tracker.h). What is recorded of geometry and times is one step's; a buffer has the most bytes that it
      * was seen to have (ebb_profile_grow), and in a step no more than these. */
     bool any_size;
+    uint32_t key; /* of such steps: the buffer whose bytes tell how large one is, as soon as it is allocated; EBB_NONE: none does */
 } ebb_recording_t;
 
 /* Whether one of its kernels is from this CUmodule or CUlibrary. */
@@ -129,15 +130,16 @@ bool ebb_profile_grow(ebb_device_t *dev, ebb_profile_t *profile);
  * no host memory. */
 ebb_trace_t *ebb_profile_enlarged(const ebb_profile_t *profile, unsigned times);
 
-/* Of a recording whose steps are of any size. Bytes of the first buffer that the largest step allocates, by which the size of a step is told as
- * soon as it begins, and the fewest that it has had; 0: it has had one size only. */
-size_t ebb_profile_first_bytes(const ebb_profile_t *profile, size_t *fewest);
-/* A copy of the trace as it is when that buffer has so large a share of these: each has what lies evenly between the least and the most bytes
- * that it has had, times in proportion; the caller's. NULL: no host memory. */
+/* Of a recording whose steps are of any size. Bytes of the key in the largest step, and the fewest that it has had; 0: it has had one size
+ * only. */
+size_t ebb_profile_key_bytes(const ebb_profile_t *profile, size_t *fewest);
+/* A copy of the trace as it is when the key has so large a share of these: each large buffer has what lies evenly between the least and the most
+ * bytes that it has had, rounded up as all its sizes were, times in proportion; the caller's. Small ones have the most: their region is there
+ * anyway, and so each lies where it does in the plan for the largest step. NULL: no host memory. */
 ebb_trace_t *ebb_profile_sized(const ebb_profile_t *profile, double share);
-/* A buffer was larger than that: its size does not follow the first one's. Such a trace has the most bytes for it, and for those that have had
- * the same least and most. False: that was known. */
-bool ebb_profile_note_apart(ebb_profile_t *profile, uint32_t buffer);
+/* In a step of such a share a buffer was larger than in that copy: `bytes`. Later copies have twice the difference more for it, in proportion,
+ * and for those that have had the same least and most. False: it has all that it ever had already, or no host memory. */
+bool ebb_profile_note_above(ebb_profile_t *profile, double share, uint32_t buffer, size_t bytes);
 
 /* What happens in it. `before`: its buffers are resident and held; after `after` they need not be. */
 void ebb_learn_before(ebb_device_t *dev, const ebb_operation_t *operation);

@@ -13,6 +13,11 @@ static const double much = 1.25;
 /* Sizes that differ by no more are about the same. */
 static const double alike = 4.0 / 3;
 
+/* What is above the first one's by so much was, in one step, and will be by more: where the longest of a batch says how large most are, and the
+ * first one goes by their sum, say. */
+static const double margin = 2,
+                    apart = 1e9; /* if that was not enough, they have nothing to do with each other */
+
 double ebb_operand_bytes(const ebb_trace_t *t, uint32_t operation)
 {
     const ebb_trace_operation_t *o = &t->operation[operation];
@@ -78,6 +83,30 @@ static void even_rings(ebb_trace_t *t)
     }
 }
 
+static size_t least(const ebb_profile_t *l, uint32_t id)
+{
+    const size_t most = l->recorded.trace->buffer[id].bytes, seen = l->seen ? l->seen[id].least : 0;
+    return seen && seen < most ? seen : most;
+}
+
+static bool is_large(const ebb_trace_t *t, uint32_t id)
+{
+    return t->buffer[id].bytes > EBB_SMALL_BYTES;
+}
+
+/* The first large buffer that a step allocates, of those that vary if any does: what is allocated before may be lists, counts and offsets,
+ * which say little about the rest. */
+static uint32_t key_of(const ebb_profile_t *l)
+{
+    const ebb_trace_t *t = l->recorded.trace;
+    uint32_t key = EBB_NONE;
+    for (uint32_t id = t->buffer_count; id-- > 0;)
+        if (t->buffer[id].born != EBB_NONE && is_large(t, id) &&
+            (key == EBB_NONE || least(l, id) < t->buffer[id].bytes || least(l, key) == t->buffer[key].bytes))
+            key = id;
+    return key;
+}
+
 /* What lies behind others in a buffer that the step allocates is elsewhere in other steps: its operations are watched on all of it. */
 void ebb_profile_is_any_size(ebb_profile_t *l)
 {
@@ -85,15 +114,10 @@ void ebb_profile_is_any_size(ebb_profile_t *l)
     if (!t || l->recorded.any_size)
         return;
     l->recorded.any_size = true;
+    l->recorded.key = key_of(l);
     for (uint32_t k = 0; k < t->access_count; k++)
         if (t->buffer[t->access[k].buffer].born != EBB_NONE)
             l->reach[k] = (ebb_reach_t){.count = ebb_tile_count(t->buffer[t->access[k].buffer].bytes)};
-}
-
-static size_t least(const ebb_profile_t *l, uint32_t id)
-{
-    const size_t most = l->recorded.trace->buffer[id].bytes, seen = l->least ? l->least[id] : 0;
-    return seen && seen < most ? seen : most;
 }
 
 static int by_bytes(const void *a, const void *b)
@@ -144,6 +168,7 @@ static bool grow(ebb_device_t *dev, ebb_profile_t *l)
     if (good && l->recorded.any_size) {
         grow_alike(l, grown, grown_count);
         even_rings(t);
+        l->recorded.key = key_of(l);
     }
     free(grown);
     for (uint32_t k = 0; good && k < t->access_count; k++)
@@ -173,15 +198,16 @@ void ebb_sizes_note_watched(ebb_profile_t *l)
     l->watched_bytes = all_bytes(l->recorded.trace);
 }
 
-static void note_least(ebb_device_t *dev, ebb_profile_t *l)
+static void note_sizes(ebb_device_t *dev, ebb_profile_t *l)
 {
     const uint32_t count = l->recorded.trace->buffer_count;
-    if (!l->least && l->recorded.any_size)
-        l->least = calloc((size_t)count + 1, sizeof *l->least);
-    for (uint32_t id = 0; l->least && id < count; id++) {
+    if (!l->seen && l->recorded.any_size)
+        l->seen = calloc((size_t)count + 1, sizeof *l->seen);
+    for (uint32_t id = 0; l->seen && id < count; id++) {
         const size_t bytes = ebb_match_bytes(dev, id);
-        if (bytes && (!l->least[id] || bytes < l->least[id]))
-            l->least[id] = bytes;
+        if (bytes && (!l->seen[id].least || bytes < l->seen[id].least))
+            l->seen[id].least = bytes;
+        l->seen[id].any |= bytes;
     }
 }
 
@@ -189,64 +215,87 @@ ebb_trace_t *ebb_profile_enlarged(const ebb_profile_t *l, unsigned times)
 {
     const ebb_trace_t *now = l->recorded.trace;
     ebb_trace_t *t = ebb_trace_copy(now);
-    for (uint32_t id = 0; t && l->least && id < t->buffer_count; id++)
-        if (l->least[id] && l->least[id] < t->buffer[id].bytes)
+    for (uint32_t id = 0; t && id < t->buffer_count; id++)
+        if (least(l, id) < now->buffer[id].bytes)
             t->buffer[id].bytes *= times;
     for (uint32_t i = 0; t && i < t->operation_count; i++)
         scale_time(t, i, ebb_operand_bytes(now, i));
     return t;
 }
 
-/* EBB_NONE: none is allocated in a step. */
-static uint32_t first_born(const ebb_trace_t *t)
+size_t ebb_profile_key_bytes(const ebb_profile_t *l, size_t *fewest)
 {
-    for (uint32_t id = 0; id < t->buffer_count; id++)
-        if (t->buffer[id].born != EBB_NONE)
-            return id;
-    return EBB_NONE;
+    const uint32_t key = l->recorded.key;
+    const size_t most = !l->recorded.any_size || key == EBB_NONE ? 0 : l->recorded.trace->buffer[key].bytes;
+    *fewest = most ? least(l, key) : 0;
+    return *fewest < most ? most : 0;
 }
 
-size_t ebb_profile_first_bytes(const ebb_profile_t *l, size_t *fewest)
+/* Large buffers stay large, for they have places of their own. */
+static size_t in_place(size_t bytes)
 {
-    const uint32_t first = first_born(l->recorded.trace);
-    const size_t most = first == EBB_NONE ? 0 : l->recorded.trace->buffer[first].bytes;
-    *fewest = most ? least(l, first) : 0;
-    return l->recorded.any_size && *fewest < most ? most : 0;
+    return bytes > EBB_SMALL_BYTES ? bytes : EBB_SMALL_BYTES + 1;
 }
 
-/* Large ones stay large, and have what accesses lead to. */
-static size_t least_in_place(const ebb_trace_t *t, uint32_t id)
+/* Where the key has so large a share of the most bytes it has had: how far it is from the least (0) to these (1). */
+static double at_share(const ebb_profile_t *l, double share)
 {
-    return t->buffer[id].bytes > EBB_SMALL_BYTES ? EBB_SMALL_BYTES + 1 : 1;
+    size_t fewest;
+    const double most = (double)ebb_profile_key_bytes(l, &fewest), low = (double)fewest,
+                 bytes = (double)in_place((size_t)(share * most));
+    return bytes > low ? (bytes - low) / (most - low) : 0;
 }
 
-bool ebb_profile_note_apart(ebb_profile_t *l, uint32_t buffer)
+/* Evenly between the least and the most, without what was seen above that. */
+static double even_bytes(const ebb_profile_t *l, uint32_t id, double at)
+{
+    const double low = (double)least(l, id), more = (double)l->recorded.trace->buffer[id].bytes - low;
+    return low + more * at;
+}
+
+/* Rounded up as all sizes were that it has had: what lies evenly between two that were rounded up is never less than what was not yet. */
+static size_t bytes_at(const ebb_profile_t *l, uint32_t id, double at)
+{
+    const ebb_sizes_seen_t seen = l->seen ? l->seen[id] : (ebb_sizes_seen_t){0};
+    const size_t most = l->recorded.trace->buffer[id].bytes, unit = seen.any ? seen.any & -seen.any : 1;
+    const double bytes = even_bytes(l, id, at) * (1 + seen.above);
+    if (bytes >= (double)most)
+        return most;
+    const size_t rounded = ((size_t)(bytes + 0.999) + unit - 1) / unit * unit;
+    return rounded < most ? rounded : most;
+}
+
+bool ebb_profile_note_above(ebb_profile_t *l, double share, uint32_t buffer, size_t bytes)
 {
     const ebb_trace_t *t = l->recorded.trace;
-    if (!l->apart)
-        l->apart = calloc((size_t)t->buffer_count + 1, sizeof *l->apart);
-    const bool known = !l->apart || l->apart[buffer];
-    for (uint32_t id = 0; l->apart && id < t->buffer_count; id++)
-        l->apart[id] |= least(l, id) == least(l, buffer) && t->buffer[id].bytes == t->buffer[buffer].bytes;
-    return !known;
+    const double at = at_share(l, share);
+    const size_t low = least(l, buffer), most = t->buffer[buffer].bytes;
+    if (!l->seen || bytes_at(l, buffer, at) == most)
+        return false;
+    const double above = l->seen[buffer].above > 0 ? apart
+                                                   : margin * ((double)bytes / even_bytes(l, buffer, at) - 1),
+                 times = (double)most / (double)low;
+    for (uint32_t id = 0; id < t->buffer_count; id++) {
+        const double its = (double)t->buffer[id].bytes / (double)least(l, id);
+        if (its > 1 && its < alike * times && times < alike * its && l->seen[id].above < above)
+            l->seen[id].above = above;
+    }
+    return true;
 }
 
 ebb_trace_t *ebb_profile_sized(const ebb_profile_t *l, double share)
 {
     const ebb_trace_t *now = l->recorded.trace;
-    const uint32_t first = first_born(now);
-    const double low = (double)least(l, first), high = (double)now->buffer[first].bytes,
-                 fewest_of_first = (double)least_in_place(now, first),
-                 of_first = share * high > fewest_of_first ? share * high : fewest_of_first;
-    const double at = of_first > low ? (of_first - low) / (high - low) : 0;
+    const double at = at_share(l, share);
     ebb_trace_t *t = ebb_trace_copy(now);
+    for (uint32_t id = 0; t && id < t->buffer_count; id++)
+        if (t->buffer[id].born != EBB_NONE)
+            t->buffer[id].bytes = bytes_at(l, id, at);
+    for (uint32_t i = 0; t && i < t->operation_count; i++)
+        scale_time(t, i, ebb_operand_bytes(now, i));
     for (uint32_t id = 0; t && id < t->buffer_count; id++) {
-        if (t->buffer[id].born == EBB_NONE) /* it is there already, as large as it is */
-            continue;
-        const double part = l->apart && l->apart[id] ? 1 : at;
-        const size_t a = least(l, id), more = now->buffer[id].bytes - a, fewest = least_in_place(now, id),
-                     bytes = part < 1 ? a + (size_t)((double)more * part + 0.999) : a + more;
-        t->buffer[id].bytes = bytes > fewest ? bytes : fewest;
+        ebb_trace_buffer_t *b = &t->buffer[id];
+        b->bytes = is_large(now, id) ? in_place(b->bytes) : now->buffer[id].bytes;
     }
     for (uint32_t k = 0; t && k < t->access_count; k++) {
         ebb_trace_access_t *a = &t->access[k];
@@ -259,8 +308,6 @@ ebb_trace_t *ebb_profile_sized(const ebb_profile_t *l, double share)
         a->first_tile = a->first_tile < tiles ? a->first_tile : 0;
         a->tile_count = a->first_tile + a->tile_count <= tiles ? a->tile_count : tiles - a->first_tile;
     }
-    for (uint32_t i = 0; t && i < t->operation_count; i++)
-        scale_time(t, i, ebb_operand_bytes(now, i));
     return t;
 }
 
@@ -268,7 +315,7 @@ bool ebb_profile_grow(ebb_device_t *dev, ebb_profile_t *l)
 {
     const ebb_trace_t *t = l->recorded.trace;
     uint32_t id = 0;
-    note_least(dev, l);
+    note_sizes(dev, l);
     while (id < t->buffer_count && !outgrows(dev, t, id) && !(l->recorded.any_size && is_uneven(t, id)))
         id++;
     l->grew = id < t->buffer_count && grow(dev, l);

@@ -255,6 +255,29 @@ static void loader_finish(worker_t *w)
     nasty_free(w, w->a);
 }
 
+/* ---- listed: as documents; what is allocated first is a list, whose length has nothing to do with theirs ---- */
+
+static void listed_begin(worker_t *w)
+{
+    unsigned seed = 57 + w->step;
+    documents_begin(w);
+    w->count = 1000 + nasty_random(w, 30000);
+    w->a = nasty_alloc(w, w->count * sizeof(float));
+    LAUNCH(w, fill, blocks_of(w->count), &w->a, &seed, &w->count);
+}
+
+static void listed_forward(worker_t *w, unsigned i)
+{
+    float by = 0.5f;
+    LAUNCH(w, accumulate, blocks_of(w->count), &w->x[i + 1], &w->a, &by, &w->count);
+}
+
+static void listed_backward(worker_t *w, unsigned i)
+{
+    if (!i)
+        nasty_free(w, w->a);
+}
+
 /* ---- targets: as documents, and each has a second text, whose length has nothing to do with that of the first ---- */
 
 enum { FEW_LAYERS = 4 }; /* one in so many */
@@ -504,6 +527,7 @@ const trait_t nasty_memory[] = {
     {.name = "documents", .begin = documents_begin},
     {.name = "sorted", .begin = sorted_begin},
     {.name = "loader", .begin = loader_begin, .forward = loader_forward, .finish = loader_finish},
+    {.name = "listed", .begin = listed_begin, .forward = listed_forward, .backward = listed_backward},
     {.name = "targets", .begin = targets_begin, .forward = targets_forward, .backward = targets_backward},
     {.name = "behind", .begin = documents_begin, .forward = behind_forward, .backward = behind_backward},
     {.name = "micro", .begin = documents_begin, .end = micro_end},
