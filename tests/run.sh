@@ -105,7 +105,7 @@ main() {
             # is short of memory. Not what goes on with more of the same, nor what judges how good plans are.
             left_out+='|ebb_(nasty|nasty_order|nasty_reach|streams|broken|kinds|learn|drive|ranks|sizes|budget|plan_thread)'
             left_out+='|ckpt_(monotone|overlay|boundary|exact|exchange|host_budget|mutations)'
-            export TEST_CASES=${TEST_CASES:-12}
+            export TEST_CASES=${TEST_CASES:-12} TEST_NASTY_ONLY=${TEST_NASTY_ONLY:-routed}
             selection=(-L '^(alloc|offload|ckpt)$' -LE '^long$' -E "^($left_out)$")
             targets=(layer_tests)
         fi
