@@ -139,15 +139,20 @@ ebb_drive_counts_t ebb_variant_counts(ebb_device_t *dev, unsigned variant);
 /* What runner.c (the program's operations), runner_variant.c (what is known of a step variant) and runner_plan.c (its
  * plan) share. Guarded by ebb_lock(). */
 
+/* Of the last sixteen or so. */
+typedef struct ebb_mean {
+    double is;
+    unsigned of; /* values; 0: not known */
+} ebb_mean_t;
+
 /* Whether steps of any size need their plan (runner_sizes.c). */
 typedef struct ebb_sparing {
     unsigned seen;     /* steps that were looked at, up to as many as there are bits: */
     uint32_t short_of; /* whether more was alive in them than there is room for, the last one in the lowest */
     uint32_t dear;     /* and whether the plan that drove them cost much */
-    double driven_ns;  /* that plans cost in a step, of late; 0: not known */
-    double spared_ns;  /* that copies cost in a step without one; 0: not known */
-    uint64_t bytes_out, bytes_in; /* that had left and come at the last step's end */
-    unsigned spared; /* steps since then, and 1: most have room, so no plan is driven; 0: plans are */
+    ebb_mean_t driven; /* what plans cost in a step, in ns */
+    ebb_mean_t copied; /* what copies cost in a step without one */
+    unsigned spared;   /* steps since then, and 1: most have room, so no plan is driven; 0: plans are */
 } ebb_sparing_t;
 
 /* A step variant; or a size class of one whose steps are of any size: what is planned for those that are no larger than so much
@@ -204,6 +209,7 @@ struct ebb_runner {
     ebb_steps_t steps;
     size_t fewest_live;          /* bytes of the program's, since the last operation */
     size_t most_live;            /* and in this step */
+    uint64_t bytes_out, bytes_in; /* that had been copied when it began */
     uint64_t turns;              /* of NVTX ranges, at the last operation */
     bool boundary;               /* the step has ended, nothing has happened since */
     bool trailing;               /* the operation under way is behind the boundary, and the last step's */

@@ -225,6 +225,9 @@ static bool act_at_boundary(ebb_device_t *dev)
                   *next = ebb_variant_of(dev, ebb_step_expected(runner->finder));
     if (ended)
         ebb_variant_note_need(dev, ended, runner->most_live);
+    const ebb_traffic_t traffic = ebb_traffic(dev);
+    runner->bytes_out = traffic.bytes_out;
+    runner->bytes_in = traffic.bytes_in;
     runner->most_live = 0;
     if (ebb_learn_running(dev) && ended)
         ebb_variant_learn(dev, ended);

@@ -203,23 +203,22 @@ enum {
 /* Of a step's time, that a plan may take from every one of them. */
 static const double cheap = 0.03;
 
-/* A part of what is new goes into what is known, which is forgotten slowly where nothing new comes. */
-static const double part = 0.125, forgotten = 0.005;
+/* A known cost is forgotten slowly where nothing new comes. */
+static const double forgotten = 0.005;
 
-static void note_ns(double *known, double ns)
+static void note_ns(ebb_mean_t *m, double ns)
 {
-    *known = *known > 0 ? *known + part * (ns - *known) : ns;
+    m->of += m->of < LOOKED_AT;
+    m->is += (ns - m->is) / m->of;
 }
 
-/* What the last step of no plan has copied, one after another. */
-static double copied_ns(ebb_device_t *dev, ebb_variant_t *k)
+/* What the last step has copied, one after another. */
+static double copied_ns(ebb_device_t *dev, const ebb_variant_t *k)
 {
     const ebb_traffic_t now = ebb_traffic(dev);
     const ebb_hardware_t *link = &k->learned->trace->hardware;
-    const double out = (double)(now.bytes_out - k->sparing.bytes_out),
-                 in = (double)(now.bytes_in - k->sparing.bytes_in);
-    k->sparing.bytes_out = now.bytes_out;
-    k->sparing.bytes_in = now.bytes_in;
+    const double out = (double)(now.bytes_out - dev->run->runner->bytes_out),
+                 in = (double)(now.bytes_in - dev->run->runner->bytes_in);
     return link->out_bytes_per_ns > 0 && link->in_bytes_per_ns > 0
                ? out / link->out_bytes_per_ns + in / link->in_bytes_per_ns
                : 0;
@@ -232,17 +231,16 @@ static void note_step(ebb_device_t *dev, ebb_variant_t *k, bool is_short)
     const bool is_driven = driving && ebb_variant_itself(driving) == k && ebb_drive_active(dev),
                is_dear = is_driven && costs(driving, cheap) && !better_class(dev, k, size_now(dev, k));
     ebb_sparing_t *n = &k->sparing;
-    const double ns = copied_ns(dev, k);
     n->short_of = (n->short_of << 1 | is_short) & all;
     n->dear = (n->dear << 1 | is_dear) & all;
     n->seen += n->seen < LOOKED_AT;
     n->spared += n->spared > 0;
     if (is_driven)
-        note_ns(&n->driven_ns, (double)driving->plan->predicted_ns - ebb_variant_alone_ns(driving));
+        note_ns(&n->driven, (double)driving->plan->predicted_ns - ebb_variant_alone_ns(driving));
     if (n->spared > SETTLED)
-        note_ns(&n->spared_ns, ns);
+        note_ns(&n->copied, copied_ns(dev, k));
     else
-        n->spared_ns *= 1 - forgotten;
+        n->copied.is *= 1 - forgotten;
 }
 
 void ebb_variant_note_need(ebb_device_t *dev, ebb_variant_t *k, size_t most_live_bytes)
@@ -254,11 +252,11 @@ void ebb_variant_note_need(ebb_device_t *dev, ebb_variant_t *k, size_t most_live
                              (double)ebb_run_need(k->learned->trace, false);
     note_step(dev, k, (double)most_live_bytes * in_chunks > room);
     ebb_sparing_t *n = &k->sparing;
-    if (n->spared > SETTLED && n->spared_ns > n->driven_ns) {
+    if (n->spared > SETTLED && n->copied.is > n->driven.is) {
         n->spared = 0;
         ebb_log(EBB_INFO, "a plan is driven again: steps without one copy more than it costs");
     } else if (!n->spared && n->seen == LOOKED_AT && __builtin_popcount(n->short_of) <= FEW &&
-               __builtin_popcount(n->dear) >= DEAR && n->spared_ns < n->driven_ns) {
+               __builtin_popcount(n->dear) >= DEAR && n->copied.is < n->driven.is) {
         n->spared = 1;
         ebb_log(EBB_INFO, "most steps fit without a plan: none is driven while that is so");
     }

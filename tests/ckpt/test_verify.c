@@ -214,13 +214,13 @@ static void same_bits_pass(void **state)
 {
     (void)state;
     for (int i = 0; i < 2; i++) {
-        assert_true(ebb_verify_is_trial(&learned, MAKES_X, BYTES));
+        assert_true(ebb_verify_is_trial(&learned, MAKES_X, X, BYTES));
         assert_int_equal(drop(X, MAKES_X, true), 0);
         assert_true(ebb_verify_is_hashed(&learned, X));
         make(X, 100);
         assert_true(ebb_verify_agrees(dev, &learned, X));
     }
-    assert_false(ebb_verify_is_trial(&learned, MAKES_X, BYTES));
+    assert_false(ebb_verify_is_trial(&learned, MAKES_X, X, BYTES));
     assert_false(ebb_verify_agrees(dev, &learned, X)); /* nothing is compared any more */
     assert_int_equal(dev->run->recipes->counts.verified, 2);
     assert_true(!lost && !learned.refuted);
@@ -240,7 +240,7 @@ static void other_sizes_are_tried(void **state)
                     {BYTES - 1, false}, {7 * BYTES + 1, true}};
     learned.any_size = true;
     for (unsigned i = 0; i < sizeof contents / sizeof *contents; i++) {
-        assert_int_equal(ebb_verify_is_trial(&learned, MAKES_X, contents[i].bytes), contents[i].trial);
+        assert_int_equal(ebb_verify_is_trial(&learned, MAKES_X, X, contents[i].bytes), contents[i].trial);
         assert_int_equal(drop_of(X, MAKES_X, contents[i].bytes, true), 0);
         make(X, 100);
         assert_true(ebb_verify_agrees(dev, &learned, X));

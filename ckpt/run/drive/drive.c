@@ -157,7 +157,8 @@ static ebb_status_t zero(ebb_device_t *dev, uint32_t place, uint32_t stream)
     return 0;
 }
 
-/* Where steps are of any size, what the first launch leaves as it was of a buffer must be the same when that is launched again. */
+/* Where steps are of any size, what the first launch leaves as it was of a buffer must be the same when that is launched again, by the plan or by
+ * a recipe when it is left. */
 static ebb_status_t zero_fresh(ebb_device_t *dev, uint32_t operation)
 {
     drive_t *drive = ebb_driven(dev);
@@ -166,7 +167,7 @@ static ebb_status_t zero_fresh(ebb_device_t *dev, uint32_t operation)
          i++) {
         const ebb_trace_access_t *a = &drive->trace->access[i];
         if (a->mode == EBB_REPLACES && drive->first_touch[a->buffer] == operation &&
-            drive->replayed[a->buffer] && ebb_site_of(dev, a->buffer)->range &&
+            drive->again[a->buffer] && ebb_site_of(dev, a->buffer)->range &&
             ebb_trace_is_first(drive->trace, operation, i))
             EBB_TRY(zero(dev, drive->at[a->buffer], o->stream));
     }

@@ -89,7 +89,7 @@ bool ebb_drive_installed(ebb_device_t *dev, unsigned plan_index);
 unsigned ebb_drive_index(ebb_device_t *dev);
 /* The buffer because of which it was left, since a step's was larger than it provides for, and how large; EBB_NONE: it was not that. */
 uint32_t ebb_drive_outgrown(ebb_device_t *dev, size_t *bytes);
-/* Bytes of the recording's key in the last driven step; 0: it has come to none. */
+/* Bytes of the recording's key in the last driven step; 0: it has come to none, or not where another plan could have gone on. */
 size_t ebb_drive_key_bytes(ebb_device_t *dev);
 /* What was counted under one index counts under the other from now on. */
 void ebb_drive_counts_move(ebb_device_t *dev, unsigned from, unsigned to);

@@ -75,7 +75,7 @@ static bool could_go_on(ebb_device_t *dev, const drive_t *d, const ebb_request_t
     /* In the middle of a step of several streams, these already wait for what the plan that would be left says. */
     if ((at && (d->stream != drive->stream || d->streams > 1 || drive->streams > 1)) ||
         t->operation_count <= at || (at && d->plan->action_count && d->plan->action[0].point < at) ||
-        !is_placed_alike(dev, d))
+        (op && d->learned == drive->learned) || !is_placed_alike(dev, d))
         return false;
     for (uint32_t i = d->learned == drive->learned ? drive->next_birth : 0; i < t->buffer_count; i++) {
         if (t->buffer[i].born < at || (op && t->buffer[i].born == at))
@@ -149,9 +149,9 @@ void ebb_drive_fit(ebb_device_t *dev, const ebb_request_t *q)
     const uint32_t key = ebb_driven(dev)->learned->key;
     unsigned best = ebb_drive_index(dev);
     if (!ebb_driven(dev)->learned->any_size || ebb_driven(dev)->next_birth != key || key == EBB_NONE ||
-        ebb_driven(dev)->trace->buffer[key].born != ebb_driven(dev)->cursor)
+        ebb_driven(dev)->trace->buffer[key].born != ebb_driven(dev)->cursor || !is_untouched(dev))
         return;
-    for (unsigned i = 0; i < EBB_DRIVES && is_untouched(dev); i++) {
+    for (unsigned i = 0; i < EBB_DRIVES; i++) {
         const drive_t *d = ebb_share_drive(dev, i), *b = ebb_share_drive(dev, best);
         if (!d->installed || d->learned != b->learned)
             continue;

@@ -31,57 +31,79 @@ enum { MOST_STRAYS = 64 /* operations in a row that are not the planned one */, 
 
 /* ---- what dropped contents are made of ---- */
 
-static bool writes_source(drive_t *drive, const ebb_trace_operation_t *o)
+static bool writes_one(const drive_t *drive, const ebb_trace_operation_t *o, const bool *of)
 {
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++)
-        if (drive->trace->access[i].mode != EBB_READS && drive->source[drive->trace->access[i].buffer])
+        if (drive->trace->access[i].mode != EBB_READS && of[drive->trace->access[i].buffer])
             return true;
     return false;
 }
 
-static void note_replayed(drive_t *drive, const ebb_trace_operation_t *o)
+/* [buffers] What these are made of as well, all that launches write and read with them. */
+static void add_sources(const drive_t *drive, bool *of)
 {
+    for (bool more = true; more;) {
+        more = false;
+        for (uint32_t o = drive->trace->operation_count; o-- > 0;) {
+            const ebb_trace_operation_t *op = &drive->trace->operation[o];
+            if (!writes_one(drive, op, of))
+                continue;
+            for (uint32_t i = op->first_access; i < op->first_access + op->access_count; i++) {
+                more |= !of[drive->trace->access[i].buffer];
+                of[drive->trace->access[i].buffer] = true;
+            }
+        }
+    }
+}
+
+/* What a replay reads of a freed buffer is still in its place; when the plan is left before, that is made again, too. */
+static void add_freed(drive_t *drive, const ebb_action_t *a)
+{
+    const ebb_trace_operation_t *o = &drive->trace->operation[a->operation];
+    for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
+        const uint32_t buffer = drive->trace->access[i].buffer;
+        drive->again[buffer] |= drive->trace->buffer[buffer].dies <= a->point;
+    }
+}
+
+static void add_written(drive_t *drive, const ebb_action_t *a)
+{
+    const ebb_trace_operation_t *o = &drive->trace->operation[a->operation];
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++)
-        drive->replayed[drive->trace->access[i].buffer] |= drive->trace->access[i].mode != EBB_READS;
+        drive->again[drive->trace->access[i].buffer] |= drive->trace->access[i].mode != EBB_READS;
 }
 
 ebb_status_t ebb_unplanned_set_up(ebb_device_t *dev)
 {
     drive_t *drive = ebb_driven(dev);
+    const ebb_plan_t *p = drive->plan;
     drive->source = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->source);
-    drive->replayed = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->replayed);
+    drive->again = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->again);
     drive->stray = calloc(MOST_WRITES, sizeof *drive->stray);
-    const bool good = drive->source && drive->replayed && drive->stray;
-    for (uint32_t i = 0; good && i < drive->plan->action_count; i++) {
-        const ebb_action_t *a = &drive->plan->action[i];
-        if (a->kind == EBB_DISCARD && a->place < drive->trace->buffer_count)
-            drive->source[a->place] = true;
-        if (a->kind == EBB_REPLAY)
-            note_replayed(drive, &drive->trace->operation[a->operation]);
+    if (!drive->source || !drive->again || !drive->stray)
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
+    for (uint32_t i = 0; i < p->action_count; i++) {
+        if (p->action[i].kind == EBB_DISCARD && p->action[i].place < drive->trace->buffer_count)
+            drive->source[p->action[i].place] = true;
+        if (p->action[i].kind == EBB_REPLAY)
+            add_freed(drive, &p->action[i]);
     }
-    for (bool more = good; more;) {
-        more = false;
-        for (uint32_t o = drive->trace->operation_count; o-- > 0;) {
-            const ebb_trace_operation_t *op = &drive->trace->operation[o];
-            if (!writes_source(drive, op))
-                continue;
-            for (uint32_t i = op->first_access; i < op->first_access + op->access_count; i++) {
-                more |= !drive->source[drive->trace->access[i].buffer];
-                drive->source[drive->trace->access[i].buffer] = true;
-            }
-        }
-    }
-    return good ? 0 : ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
+    add_sources(drive, drive->source);
+    add_sources(drive, drive->again);
+    for (uint32_t i = 0; i < p->action_count; i++)
+        if (p->action[i].kind == EBB_REPLAY)
+            add_written(drive, &p->action[i]);
+    return 0;
 }
 
 void ebb_unplanned_tear_down(ebb_device_t *dev)
 {
     drive_t *drive = ebb_driven(dev);
     free(drive->source);
-    free(drive->replayed);
+    free(drive->again);
     free(drive->stray);
     drive->source = NULL;
-    drive->replayed = NULL;
+    drive->again = NULL;
     drive->stray = NULL;
 }
 
@@ -207,7 +229,7 @@ static bool may_be_repeated(ebb_device_t *dev, uint32_t operation)
     for (uint32_t i = 0; i < drive->plan->action_count; i++)
         if (drive->plan->action[i].kind == EBB_REPLAY && drive->plan->action[i].operation == operation)
             return true;
-    return writes_source(drive, &drive->trace->operation[operation]) && needs_sources(dev);
+    return writes_one(drive, &drive->trace->operation[operation], drive->source) && needs_sources(dev);
 }
 
 /* Most of it is as planned; what it leaves alone had not been given up to be replaced; it is never repeated; and no other stream has to

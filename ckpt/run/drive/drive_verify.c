@@ -1,8 +1,8 @@
 /* drive_verify.c: what a plan discards is compared with what its replays make (replay.h).
  *
- * In the first steps of a drive, and in the first that are of some other size, the host looks at once, and keeps a copy as far as there is
- * memory for it: the copy is put back, and nothing
- * is lost. Later the device compares, and the program is told (EBB_ON_MISMATCH) by the call with which it waits for what came behind.
+ * In the first steps of a drive the host looks at once, and keeps a copy as far as there is memory for it: the copy is put back, and nothing
+ * is lost. Where steps are of any size, it does so the first times that a content is made again, and the first that it is of some other size,
+ * whichever plan does. Later the device compares, and the program is told (EBB_ON_MISMATCH) by the call with which it waits for what came behind.
  *
  * With EBB_VERIFY=N another Nth of each content is compared in every step, in pieces (profile.h): all steps cost the same, and a launch
  * that begins to write all of what it was only seen to read, long after it was learned, is noticed in that step.
@@ -157,9 +157,9 @@ void ebb_drive_verify_discard(ebb_device_t *dev, uint32_t action)
     check_t *c = &drive->check[index];
     const size_t operand_bytes = drive->issued[c->operation].operand_bytes;
     c->bytes = ebb_content_bytes(dev, ebb_place_now(dev, c->buffer));
-    /* Plans for other sizes of a step repeat what was compared under the one before, if it was of about that size. */
-    c->trial = drive->learned->any_size ? ebb_verify_is_trial(drive->learned, c->operation, operand_bytes)
-                                        : ebb_is_first_step(drive);
+    c->trial = drive->learned->any_size
+                   ? ebb_verify_is_trial(drive->learned, c->operation, c->buffer, operand_bytes)
+                   : ebb_is_first_step(drive);
     const ebb_dropping_t d = {.id = c->buffer,
                               .operation = c->operation,
                               .address = address_of(drive, c),

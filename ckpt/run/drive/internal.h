@@ -136,7 +136,7 @@ typedef struct drive {
 
     /* drive_unplanned.c */
     bool *source;                 /* [buffers] dropped contents may be made from it, by way of others */
-    bool *replayed;               /* [buffers] an action writes it again */
+    bool *again;                  /* [buffers] it may be made again, by actions or when the plan is left */
     ebb_stray_t *stray;           /* [stray_count] of this step */
     uint32_t stray_count, strays; /* the latter: operations since the last planned one */
     uint32_t late;                /* buffers that should have been freed */
@@ -308,7 +308,7 @@ static inline size_t ebb_content_bytes(ebb_device_t *dev, uint32_t place)
 /* drive_divergence.c. What comes now (an allocation or an operation) is not planned. */
 /* On with a plan where it is. False: there is none. */
 bool ebb_drive_change_over(ebb_device_t *dev, const ebb_request_t *request, const ebb_operation_t *operation);
-/* A step's first allocation: on with the plan for the smallest sizes into which it fits. */
+/* The allocation of a recording's key: on with the plan for the smallest sizes into which it fits. */
 void ebb_drive_fit(ebb_device_t *dev, const ebb_request_t *request);
 /* Leaves out operations, if it is planned behind them. They may be those of buffers that are not allocated in this step, and such as change
  * contents; not what replaces them, for the plan has given up what is replaced. Where the plan repeats one, it leaves that out, too. False:

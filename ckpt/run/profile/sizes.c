@@ -13,8 +13,8 @@ static const double much = 1.25;
 /* Sizes that differ by no more are about the same. */
 static const double alike = 4.0 / 3;
 
-/* What is above the first one's by so much was, in one step, and will be by more: where the longest of a batch says how large most are, and the
- * first one goes by their sum, say. */
+/* What is above the key's by so much was, in one step, and will be by more: where the longest of a batch says how large most are, and the key
+ * goes by their sum, say. */
 static const double margin = 2,
                     apart = 1e9; /* if that was not enough, they have nothing to do with each other */
 
@@ -94,17 +94,13 @@ static bool is_large(const ebb_trace_t *t, uint32_t id)
     return t->buffer[id].bytes > EBB_SMALL_BYTES;
 }
 
-/* The first large buffer that a step allocates, of those that vary if any does: what is allocated before may be lists, counts and offsets,
- * which say little about the rest. */
-static uint32_t key_of(const ebb_profile_t *l)
+/* The first large buffer that a step allocates: what is allocated before may be lists, counts and offsets, which say little about the rest. */
+static uint32_t key_of(const ebb_trace_t *t)
 {
-    const ebb_trace_t *t = l->recorded.trace;
-    uint32_t key = EBB_NONE;
-    for (uint32_t id = t->buffer_count; id-- > 0;)
-        if (t->buffer[id].born != EBB_NONE && is_large(t, id) &&
-            (key == EBB_NONE || least(l, id) < t->buffer[id].bytes || least(l, key) == t->buffer[key].bytes))
-            key = id;
-    return key;
+    for (uint32_t id = 0; id < t->buffer_count; id++)
+        if (t->buffer[id].born != EBB_NONE && is_large(t, id))
+            return id;
+    return EBB_NONE;
 }
 
 /* What lies behind others in a buffer that the step allocates is elsewhere in other steps: its operations are watched on all of it. */
@@ -114,7 +110,7 @@ void ebb_profile_is_any_size(ebb_profile_t *l)
     if (!t || l->recorded.any_size)
         return;
     l->recorded.any_size = true;
-    l->recorded.key = key_of(l);
+    l->recorded.key = key_of(l->recorded.trace);
     for (uint32_t k = 0; k < t->access_count; k++)
         if (t->buffer[t->access[k].buffer].born != EBB_NONE)
             l->reach[k] = (ebb_reach_t){.count = ebb_tile_count(t->buffer[t->access[k].buffer].bytes)};
@@ -168,7 +164,7 @@ static bool grow(ebb_device_t *dev, ebb_profile_t *l)
     if (good && l->recorded.any_size) {
         grow_alike(l, grown, grown_count);
         even_rings(t);
-        l->recorded.key = key_of(l);
+        l->recorded.key = key_of(l->recorded.trace);
     }
     free(grown);
     for (uint32_t k = 0; good && k < t->access_count; k++)
@@ -237,13 +233,24 @@ static size_t in_place(size_t bytes)
     return bytes > EBB_SMALL_BYTES ? bytes : EBB_SMALL_BYTES + 1;
 }
 
-/* Where the key has so large a share of the most bytes it has had: how far it is from the least (0) to these (1). */
+/* As all sizes were that it has had, and no more than the most. */
+static size_t rounded_up(const ebb_profile_t *l, uint32_t id, double bytes)
+{
+    const size_t any = l->seen ? l->seen[id].any : 0, most = l->recorded.trace->buffer[id].bytes,
+                 unit = any ? any & -any : 1;
+    if (bytes >= (double)most)
+        return most;
+    const size_t rounded = ((size_t)(bytes + 0.999) + unit - 1) / unit * unit;
+    return rounded < most ? rounded : most;
+}
+
+/* Where the key has so large a share of the most bytes it has had, rounded up as its place is: how far it is from the least (0) to these (1). */
 static double at_share(const ebb_profile_t *l, double share)
 {
     size_t fewest;
-    const double most = (double)ebb_profile_key_bytes(l, &fewest), low = (double)fewest,
-                 bytes = (double)in_place((size_t)(share * most));
-    return bytes > low ? (bytes - low) / (most - low) : 0;
+    const size_t most = ebb_profile_key_bytes(l, &fewest);
+    const double bytes = most ? (double)in_place(rounded_up(l, l->recorded.key, share * (double)most)) : 0;
+    return most && bytes > (double)fewest ? (bytes - (double)fewest) / (double)(most - fewest) : 0;
 }
 
 /* Evenly between the least and the most, without what was seen above that. */
@@ -253,16 +260,10 @@ static double even_bytes(const ebb_profile_t *l, uint32_t id, double at)
     return low + more * at;
 }
 
-/* Rounded up as all sizes were that it has had: what lies evenly between two that were rounded up is never less than what was not yet. */
+/* What lies evenly between two sizes that were rounded up is never less than what was not yet, so it is rounded up as well. */
 static size_t bytes_at(const ebb_profile_t *l, uint32_t id, double at)
 {
-    const ebb_sizes_seen_t seen = l->seen ? l->seen[id] : (ebb_sizes_seen_t){0};
-    const size_t most = l->recorded.trace->buffer[id].bytes, unit = seen.any ? seen.any & -seen.any : 1;
-    const double bytes = even_bytes(l, id, at) * (1 + seen.above);
-    if (bytes >= (double)most)
-        return most;
-    const size_t rounded = ((size_t)(bytes + 0.999) + unit - 1) / unit * unit;
-    return rounded < most ? rounded : most;
+    return rounded_up(l, id, even_bytes(l, id, at) * (1 + (l->seen ? l->seen[id].above : 0)));
 }
 
 bool ebb_profile_note_above(ebb_profile_t *l, double share, uint32_t buffer, size_t bytes)
@@ -270,14 +271,15 @@ bool ebb_profile_note_above(ebb_profile_t *l, double share, uint32_t buffer, siz
     const ebb_trace_t *t = l->recorded.trace;
     const double at = at_share(l, share);
     const size_t low = least(l, buffer), most = t->buffer[buffer].bytes;
-    if (!l->seen || bytes_at(l, buffer, at) == most)
+    if (!l->seen || !is_large(t, buffer) || bytes_at(l, buffer, at) == most)
         return false;
     const double above = l->seen[buffer].above > 0 ? apart
                                                    : margin * ((double)bytes / even_bytes(l, buffer, at) - 1),
                  times = (double)most / (double)low;
     for (uint32_t id = 0; id < t->buffer_count; id++) {
         const double its = (double)t->buffer[id].bytes / (double)least(l, id);
-        if (its > 1 && its < alike * times && times < alike * its && l->seen[id].above < above)
+        if (id != l->recorded.key && its > 1 && its < alike * times && times < alike * its &&
+            l->seen[id].above < above)
             l->seen[id].above = above;
     }
     return true;

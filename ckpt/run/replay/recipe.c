@@ -246,7 +246,7 @@ bool ebb_recipe_may_keep_copy(const ebb_buffer_t *b)
 {
     ebb_device_t *dev = b->range->device;
     const uint32_t last = last_of(dev->run->recipes, b->number - 1);
-    return ebb_verify_is_trial(dev->run->tracked->learned, last,
+    return ebb_verify_is_trial(dev->run->tracked->learned, last, b->number - 1,
                                dev->run->recipes->issued[last].operand_bytes);
 }
 

@@ -191,9 +191,9 @@ void ebb_verify_close(ebb_device_t *dev, ebb_recording_t *learned); /* waits for
 /* The context is gone, and all that was there with it. */
 void ebb_verify_abandon(ebb_recording_t *learned);
 
-/* What the operation makes has not been the same often enough to be believed; or, where steps are of any size, not with about so many
+/* What the operation makes of that buffer has not been the same often enough to be believed; or, where steps are of any size, not with about so many
  * bytes of operands. */
-bool ebb_verify_is_trial(const ebb_recording_t *learned, uint32_t operation, size_t operand_bytes);
+bool ebb_verify_is_trial(const ebb_recording_t *learned, uint32_t operation, uint32_t id, size_t operand_bytes);
 
 /* A content that is about to be given up, and which operation completes it when it is made again. */
 typedef struct ebb_dropping {

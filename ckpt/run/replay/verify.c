@@ -22,7 +22,7 @@ typedef struct check {
     ebb_mark_t end; /* the last thing that was issued for its entry */
 } check_t;
 
-/* What an operation has made again, and was the same: how often, up to TRIALS; and with how many bytes of operands: the first sizes, of
+/* What an operation has made again of a buffer, and was the same: how often, up to TRIALS; and with how many bytes of operands: the first sizes, of
  * which the least and the most become the least and the most ever. */
 typedef struct passed {
     unsigned times, sizes;
@@ -32,7 +32,7 @@ typedef struct passed {
 struct ebb_verify {
     ebb_hashes_t *hashes; /* [count] */
     uint32_t *index;      /* [buffers] into check; EBB_NONE: a small one */
-    passed_t *passed;     /* [operations] */
+    passed_t *passed;     /* [accesses] */
     uint32_t count;
     check_t check[]; /* [count] */
 };
@@ -56,7 +56,7 @@ bool ebb_verify_open(ebb_device_t *dev, ebb_recording_t *learned)
     if (!v)
         return false;
     v->index = malloc(((size_t)t->buffer_count + 1) * sizeof *v->index);
-    v->passed = calloc((size_t)t->operation_count + 1, sizeof *v->passed);
+    v->passed = calloc((size_t)t->access_count + 1, sizeof *v->passed);
     for (uint32_t i = 0; v->index && i < t->buffer_count; i++) {
         v->index[i] = ebb_uses_chunks(&t->buffer[i]) ? v->count : EBB_NONE;
         if (v->index[i] != EBB_NONE)
@@ -131,6 +131,17 @@ static void refute(ebb_device_t *dev, ebb_recording_t *learned, const check_t *c
             c->id, t->operation[c->operation].name, c->operation);
 }
 
+static passed_t *passed_of(const ebb_recording_t *learned, uint32_t operation, uint32_t id)
+{
+    const ebb_trace_t *t = learned->trace;
+    const ebb_trace_operation_t *o = &t->operation[operation];
+    uint32_t k = o->first_access;
+    while (k + 1 < o->first_access + o->access_count &&
+           (t->access[k].buffer != id || t->access[k].mode == EBB_READS))
+        k++;
+    return &learned->verify->passed[k];
+}
+
 /* It has not been tried, and is beyond all that was, or little was. */
 static bool is_new_size(const passed_t *p, size_t bytes)
 {
@@ -171,7 +182,7 @@ static bool judge(ebb_device_t *dev, ebb_recording_t *learned, check_t *c)
     if (!same)
         refute(dev, learned, c);
     else
-        note_passed(&v->passed[c->operation], c->operand_bytes);
+        note_passed(passed_of(learned, c->operation, c->id), c->operand_bytes);
     return same;
 }
 
@@ -182,12 +193,13 @@ bool ebb_verify_agrees(ebb_device_t *dev, ebb_recording_t *learned, uint32_t id)
 }
 
 /* A verdict that is worth having. */
-static bool is_known(const ebb_verify_t *v, const check_t *c, bool wait)
+static bool is_known(const ebb_recording_t *learned, const check_t *c, bool wait)
 {
+    const ebb_verify_t *v = learned->verify;
     return ebb_hash_differs(v->hashes, entry_of(v, c)) ||
            (c->state == COMPARED &&
             (wait ? !ebb_mark_wait(c->end)
-                  : v->passed[c->operation].times < TRIALS && ebb_mark_reached(c->end)));
+                  : passed_of(learned, c->operation, c->id)->times < TRIALS && ebb_mark_reached(c->end)));
 }
 
 /* Of a content without a copy. */
@@ -205,15 +217,16 @@ void ebb_verify_poll(ebb_device_t *dev, ebb_recording_t *learned, bool wait)
 {
     ebb_verify_t *v = learned->verify;
     for (uint32_t i = 0; v && i < v->count; i++)
-        if (is_known(v, &v->check[i], wait))
+        if (is_known(learned, &v->check[i], wait))
             hear(dev, learned, &v->check[i]);
 }
 
 /* ---- contents ---- */
 
-bool ebb_verify_is_trial(const ebb_recording_t *learned, uint32_t operation, size_t operand_bytes)
+bool ebb_verify_is_trial(const ebb_recording_t *learned, uint32_t operation, uint32_t id,
+                         size_t operand_bytes)
 {
-    const passed_t *p = &learned->verify->passed[operation];
+    const passed_t *p = passed_of(learned, operation, id);
     return p->times < TRIALS || (learned->any_size && is_new_size(p, operand_bytes));
 }
 
@@ -232,7 +245,7 @@ ebb_status_t ebb_verify_dropping(ebb_device_t *dev, ebb_recording_t *learned, co
     if (!c)
         return ebb_fail(CUDA_ERROR_INVALID_VALUE, "a small buffer", d->bytes);
     /* What is asked about next must not be taken for this. */
-    if (is_known(v, c, d->trial))
+    if (is_known(learned, c, d->trial))
         hear(dev, learned, c);
     c->state = NOTHING;
     if (!every)
