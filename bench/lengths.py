@@ -35,7 +35,7 @@ def run(o, work, **settings):
     stats = work / "stats.json"
     stats.unlink(missing_ok=True)
     env = {k: v for k, v in os.environ.items() if not k.startswith("EBB_")}
-    env |= {"LD_LIBRARY_PATH": f"{o.build}/softgpu/lib", "SOFTGPU_SCHEDULER": "deterministic", "SOFTGPU_PROFILE": o.profile, "SOFTGPU_LARGER": o.larger, "SOFTGPU_LOG": "2",
+    env |= {"LD_LIBRARY_PATH": f"{o.build}/softgpu/lib", "SOFTGPU_SCHEDULER": "deterministic", "SOFTGPU_PROFILE": o.profile, "SOFTGPU_LARGER": o.larger,
             "XDG_CACHE_HOME": str(work)}
     if settings:
         env |= {"LD_PRELOAD": f"{o.build}/lib/libebb.so", "EBB_STATS": str(stats), "EBB_PLAN_WAIT": "600000", **settings}

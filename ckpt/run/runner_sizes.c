@@ -194,11 +194,11 @@ void ebb_variant_fit_size(ebb_device_t *dev, ebb_variant_t *k)
 /* ---- steps that need no plan ---- */
 
 enum {
-    LOOKED_AT = 16,
-    FEW = 4,
-    DEAR = 8,
-    SETTLED = 4
-}; /* steps: few of these need a plan, it costs much in so many; leaving is over */
+    LOOKED_AT = 16, /* steps; */
+    FEW = 4,        /* so many of them, or less, are short of memory, */
+    DEAR = 8,       /* and the plan costs much in so many */
+    SETTLED = 4     /* steps behind a plan's end: what leaving it has copied is over */
+};
 
 /* Of a step's time, that a plan may take from every one of them. */
 static const double cheap = 0.03;

@@ -96,7 +96,8 @@ static void steps_that_grow_are_driven(void **state)
     assert_true(largest <= LONGEST / 4 && statistic("plans") <= LONGEST);
 }
 
-/* They take no time from what fits; lists that are allocated before say nothing about the size; and where a second buffer's size has nothing to do with the key's, that is found out in two steps. */
+/* They take no time from what fits; lists that are allocated before say nothing about the size; and where a second buffer's size has nothing to
+ * do with the key's, that is found out in two steps. */
 static void smaller_steps_have_plans_of_their_own(void **state)
 {
     (void)state;

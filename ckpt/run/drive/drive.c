@@ -180,9 +180,8 @@ static ebb_status_t issue_replay(ebb_device_t *dev, const ebb_action_t *a)
     const ebb_trace_operation_t *o = &drive->trace->operation[a->operation];
     EBB_TRY(ebb_guard_open_operation(dev, a, a->operation));
     EBB_TRY(ebb_streams_order(dev, a->stream, a->after));
-    if (drive->issued[a->operation]
-            .left_out) /* what comes behind on that stream relies on its wait all the same */
-        return 0;
+    if (drive->issued[a->operation].left_out)
+        return 0; /* what comes behind on that stream relies on its wait all the same */
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
         const ebb_trace_access_t *access = &drive->trace->access[i];
         uint32_t place = ebb_replay_place(dev, a, access->buffer);

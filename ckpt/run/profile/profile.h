@@ -138,7 +138,8 @@ size_t ebb_profile_key_bytes(const ebb_profile_t *profile, size_t *fewest);
  * anyway, and so each lies where it does in the plan for the largest step. NULL: no host memory. */
 ebb_trace_t *ebb_profile_sized(const ebb_profile_t *profile, double share);
 /* In a step of such a share a buffer was larger than in that copy: `bytes`. Later copies have twice the difference more for it, in proportion,
- * and for all but the key that have had about as many times the least. False: it is small, or has all that it ever had already, or no host memory. */
+ * and for all but the key that have had about as many times the least. False: it is small, or has all that it ever had already, or no host
+ * memory. */
 bool ebb_profile_note_above(ebb_profile_t *profile, double share, uint32_t buffer, size_t bytes);
 
 /* What happens in it. `before`: its buffers are resident and held; after `after` they need not be. */
