@@ -141,6 +141,8 @@ struct ebb_buffer {
     ebb_buffer_t *evicting;        /* in a list of victims */
     unsigned held;     /* > 0: may not be evicted (an operation in preparation, a pinned buffer) */
     unsigned pinned;   /* > 0: something that ebb does not see reaches it (pin.h); no plan knows it */
+    unsigned kept;     /* > 0: the program wants it on the device (ebb_memory_keep); plans go by it */
+    uint64_t kept_since; /* steps until then */
     bool peer_used;    /* some of its uses were on streams of other devices */
     bool is_table;     /* pointers have been copied into it (hook/tables.c), */
     uint64_t followed; /* and the last search that some led here in */

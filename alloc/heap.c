@@ -185,7 +185,7 @@ static void begin_life(ebb_buffer_t *b, const ebb_request_t *q)
     b->stream_ordered = q->stream != NULL;
     b->pool = q->pool;
     b->use_count = 0;
-    b->held = b->pinned = 0;
+    b->held = b->pinned = b->kept = 0;
     b->peer_used = b->is_table = false;
     b->number = 0;
     if (q->stream) /* a range reused at once is in use on this stream until here */

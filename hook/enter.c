@@ -90,13 +90,17 @@ CUresult ebb_waited(CUresult result)
 
 /* ---- a device's state is made ---- */
 
-size_t ebb_budget_of(size_t total)
+size_t ebb_share_of(ebb_size_t b, size_t total)
 {
-    const ebb_size_t b = ebb_options.budget;
     const size_t bytes = b.of == EBB_SIZE_BYTES       ? (size_t)b.amount
                          : b.of == EBB_SIZE_OF_DEVICE ? (size_t)((double)total * (double)b.amount / 100.0)
                                                       : total; /* until a step is known */
     return bytes < total ? bytes : total;
+}
+
+size_t ebb_budget_of(size_t total)
+{
+    return ebb_share_of(ebb_options.budget, total);
 }
 
 /* Of all devices that this process sees: the first context needs the addresses for all. */
@@ -147,7 +151,8 @@ static ebb_status_t set_up(ebb_device_t *dev, size_t total)
     const size_t others = now.bytes + (size_t)ebb_options.reserve;
     if (!ebb->arena.slots)
         EBB_TRY(ebb_arena_reserve(ebb, bytes_of_all_devices(total)));
-    ebb_chunks_init(dev, budget, others);
+    ebb_chunks_init(dev, total, others);
+    ebb_chunks_budget(dev, budget);
     ebb_heap_make_room_by(ebb, ebb_run_make_room);
     ebb_chunks_follow(dev, (size_t)ebb_options.reserve, ebb_options.prealloc);
     say_budget(dev, total, others, now.of_all);

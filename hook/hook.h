@@ -23,6 +23,7 @@
 #define EBB_HOOK_H
 
 #include "alloc/base/driver.h"
+#include "alloc/base/options.h"
 #include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
 
@@ -98,7 +99,8 @@ bool ebb_have_driver(void);
 /* What a call that waits for the device has to return, after ebb_fail_program; else `result`. Any thread. */
 CUresult ebb_waited(CUresult result);
 
-/* EBB_BUDGET in bytes, of a device with so much memory. */
+/* A budget in bytes, of a device with so much memory; EBB_BUDGET. */
+size_t ebb_share_of(ebb_size_t budget, size_t total_bytes);
 size_t ebb_budget_of(size_t total_bytes);
 /* Whether ebb serves it. Lock not held. */
 bool ebb_is_context(CUcontext context);

@@ -283,7 +283,7 @@ void ebb_table_gone(ebb_t *ebb, CUdeviceptr base, size_t bytes);
 
 /* tables.c */
 typedef struct ebb_pointer_table {
-    struct ebb_word *word; /* [room] by address */
+    struct ebb_table_word *word; /* [room] by address */
     size_t count, room;
     size_t lasting;     /* how many are reached without an operand */
     CUdeviceptr *found; /* [room] buffers: the last search's, or from which others are to be held */

@@ -11,7 +11,7 @@
 #include "alloc/kernel/kernel.h"
 
 /* A word of device memory that points to a buffer, or the first of a tensor map. */
-typedef struct ebb_word {
+typedef struct ebb_table_word {
     CUdeviceptr at;
     ebb_pinned_ref_t to; /* the address that stands there */
     bool lasting;        /* no argument need lead here: what it points to is reached at any time */

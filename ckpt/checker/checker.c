@@ -102,6 +102,11 @@ static bool check_trace(const check_t *c)
 
 /* ---- places ---- */
 
+static bool is_kept(const ebb_trace_t *t, uint32_t place)
+{
+    return place < t->buffer_count && t->buffer[place].kept;
+}
+
 static bool check_start(const check_t *c, uint32_t index)
 {
     const ebb_place_t *p = &c->plan->place[index];
@@ -110,6 +115,8 @@ static bool check_start(const check_t *c, uint32_t index)
         return p->at_start == EBB_NOT_THERE ||
                fails(c, EBB_FAULT_FORM, "place %u is there when the step begins, which nothing outlives",
                      index);
+    if (is_kept(c->trace, index) && p->at_start == EBB_ON_HOST)
+        return fails(c, EBB_FAULT_KEPT, "buffer %u is to stay on the device", index);
     if (!is_large(c->trace, index))
         return p->at_start != EBB_ON_HOST || fails(c, EBB_FAULT_FORM, "small buffer %u on the host", index);
     return p->at_start == EBB_ON_DEVICE || p->at_start == EBB_ON_HOST ||
@@ -467,6 +474,8 @@ static bool check_action(const check_t *c, uint32_t index, const facts_t *f, uin
                fails(c, EBB_FAULT_FORM, "action %u: an order that does something", index);
     if (a->place >= p->place_count || !p->place[a->place].chunk_count)
         return fails(c, EBB_FAULT_FORM, "action %u: place %u has no chunks", index, a->place);
+    if (is_kept(c->trace, a->place))
+        return fails(c, EBB_FAULT_KEPT, "action %u: buffer %u is to stay on the device", index, a->place);
     if (a->kind == EBB_DISCARD)
         return (a->operation == EBB_NONE && a->join == EBB_NONE && !a->wait_count && !a->redirect_count) ||
                fails(c, EBB_FAULT_FORM, "action %u: a discard that does something", index);

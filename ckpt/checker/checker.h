@@ -53,6 +53,7 @@
     FAULT(LOSS, "loss")         /* a content is gone that was not given up */                                \
     FAULT(REBUILD, "rebuild")   /* a content was given up that cannot be made again */                       \
     FAULT(REPLAY, "replay")     /* an operation is launched again that may not be */                         \
+    FAULT(KEPT, "kept")         /* a buffer leaves that the program wants on the device */                   \
     FAULT(STEP, "step")         /* the step does not end as the next one begins */
 
 #define EBB_FAULT(name, word) EBB_FAULT_##name,

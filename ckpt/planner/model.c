@@ -60,7 +60,8 @@ static void read_buffers(ebb_model_t *m)
         b->chunks = t->buffer[i].bytes > t->chunk_bytes / 2 ? ebb_model_chunks(t, t->buffer[i].bytes) : 0;
         b->out_ns = (uint64_t)ebb_copy_ns(t->buffer[i].bytes, m->request->hardware.out_bytes_per_ns);
         b->in_ns = (uint64_t)ebb_copy_ns(t->buffer[i].bytes, m->request->hardware.in_bytes_per_ns);
-        b->movable = b->chunks && t->buffer[i].bytes >= m->request->min_buffer && !b->rotates;
+        b->movable = b->chunks && t->buffer[i].bytes >= m->request->min_buffer && !b->rotates &&
+                     !t->buffer[i].kept;
     }
 }
 

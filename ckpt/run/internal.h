@@ -180,6 +180,7 @@ typedef struct ebb_variant {
     double
         late_ns; /* a step's waits for copies, when another plan was asked for because of them; 0: it was not */
     ebb_check_limits_t limits; /* that a plan was made for, or refused, last; zeros: none was */
+    unsigned terms;            /* the runner's, when one was asked for last */
     size_t reserved_bytes;     /* chunks that no plan could have then */
     size_t floor_bytes;        /* the smallest for which there is a plan; 0: not looked for, or none */
     ebb_rates_t rates;         /* of the link, as plans that came late have shown */
@@ -211,6 +212,8 @@ struct ebb_runner {
     size_t most_live;            /* and in this step */
     uint64_t bytes_out, bytes_in; /* that had been copied when it began */
     uint64_t turns;              /* of NVTX ranges, at the last operation */
+    unsigned terms; /* counts what the program has said since that plans have to provide for: a budget, memory that it keeps no more */
+    bool marked;    /* the program says that a step begins with the next operation */
     bool boundary;               /* the step has ended, nothing has happened since */
     bool trailing;               /* the operation under way is behind the boundary, and the last step's */
     bool driven;                 /* the operation under way is a planned one */
@@ -246,6 +249,9 @@ static inline ebb_variant_t *ebb_variant_itself(ebb_variant_t *k)
 }
 
 /* ---- runner_variant.c ---- */
+
+/* Another budget: what is beyond it leaves now, as far as it may. */
+void ebb_variant_take_budget(ebb_device_t *dev, size_t bytes);
 
 /* By the finder's number; NULL: below 0. */
 ebb_variant_t *ebb_variant_of(ebb_device_t *dev, int number);

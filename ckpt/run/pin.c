@@ -17,6 +17,7 @@ const size_t ebb_part_pins = sizeof(struct ebb_pins);
 struct ebb_rest {
     atomic_bool keeping; /* nothing leaves any device */
     atomic_bool ended;   /* no plans any more */
+    atomic_uint paused;  /* > 0: no plans for now */
 };
 const size_t ebb_part_rest = sizeof(struct ebb_rest);
 
@@ -52,10 +53,20 @@ bool ebb_end_plans(ebb_t *ebb, const char *why)
     return true;
 }
 
+void ebb_run_pause(ebb_t *ebb, bool pause)
+{
+    atomic_uint *paused = &ebb->run_shared->rest->paused;
+    if (pause)
+        atomic_fetch_add(paused, 1);
+    else if (atomic_load(paused)) /* with ebb_lock() held: no other changes it */
+        atomic_fetch_sub(paused, 1);
+}
+
 bool ebb_plans_rest(ebb_device_t *dev)
 {
     return ebb_keeps_everything(dev) ||
            atomic_load_explicit(&dev->ebb->run_shared->rest->ended, memory_order_relaxed) ||
+           atomic_load_explicit(&dev->ebb->run_shared->rest->paused, memory_order_relaxed) ||
            ebb_captures_under_way(dev->ebb);
 }
 
@@ -84,7 +95,7 @@ void ebb_buffer_release(ebb_buffer_t *b)
         b->held--;
 }
 
-static ebb_status_t make_resident(ebb_buffer_t *b)
+ebb_status_t ebb_buffer_bring(ebb_buffer_t *b)
 {
     ebb_device_t *dev = b->range->device;
     ebb_stream_t *stream = dev->run->pins->stream;
@@ -110,7 +121,7 @@ ebb_status_t ebb_buffer_pin(ebb_buffer_t *b)
     ebb_visit_t visit;
     EBB_TRY(ebb_device_visit(b->range->device, &visit));
     ebb_buffer_hold(b);
-    ebb_status_t status = make_resident(b);
+    ebb_status_t status = ebb_buffer_bring(b);
     if (status)
         ebb_buffer_release(b);
     ebb_device_return(visit);

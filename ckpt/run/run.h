@@ -65,6 +65,16 @@ void ebb_run_unloading(ebb_device_t *dev, const void *handle);
 /* The context of the device is at its end, and nothing is under way: what is held for it goes back. */
 void ebb_run_ended(ebb_device_t *dev);
 
+/* ---- what the program tells ebb itself (told.c) ---- */
+
+/* A step begins with the next operation. */
+void ebb_run_mark_step(ebb_device_t *dev);
+/* Another EBB_BUDGET: what is beyond it leaves, plans are made anew. False: more than that has to stay. */
+bool ebb_run_budget(ebb_device_t *dev, size_t bytes);
+/* The buffer is resident, its bytes are there, and it stays until as many of the other: what reaches it is seen, and plans go by it. An error: as ebb_buffer_pin. */
+ebb_status_t ebb_buffer_keep(ebb_buffer_t *buffer);
+void ebb_buffer_keep_no_more(ebb_buffer_t *buffer);
+
 /* ---- memory that must stay where it is (pin.c) ---- */
 
 /* Memory that must stay where it is, because something reaches it that ebb does not see: another
@@ -83,7 +93,9 @@ bool ebb_keeps_everything(ebb_device_t *dev);
  * the driver may (CUDA programming guide, Lazy Loading and Implicit Synchronization), for the device, which perhaps waits for what the
  * program has not issued yet; or an invariant is broken (status.h). False: so it was already. Lock held. */
 bool ebb_end_plans(ebb_t *ebb, const char *why);
-/* No plan may be made or followed now: everything is kept, plans have ended, or a stream is being captured (the device may
+/* From the next boundary on no step is learned and no plan followed, until as many calls with false. */
+void ebb_run_pause(ebb_t *ebb, bool pause);
+/* No plan may be made or followed now: everything is kept, plans have ended or are paused, or a stream is being captured (the device may
  * not be waited for then). */
 bool ebb_plans_rest(ebb_device_t *dev);
 /* ebb_run_interrupted, about each device. */
@@ -94,6 +106,8 @@ void ebb_interrupt_all(ebb_t *ebb, const char *why);
 void ebb_buffer_hold(ebb_buffer_t *buffer);
 void ebb_buffer_release(ebb_buffer_t *buffer);
 
+/* Resident, its bytes there when it returns; it may leave again. */
+ebb_status_t ebb_buffer_bring(ebb_buffer_t *buffer);
 /* Holds it and makes it resident; the host waits until its bytes are there. CUDA_ERROR_OUT_OF_MEMORY: it does
  * not fit beside what else must stay. */
 ebb_status_t ebb_buffer_pin(ebb_buffer_t *buffer);

@@ -105,6 +105,8 @@ static ebb_step_operation_t seen(ebb_device_t *dev, const ebb_operation_t *op)
     const uint64_t turns = ebb_nvtx_turns();
     out.turn = turns != runner->turns;
     runner->turns = turns;
+    out.mark = runner->marked;
+    runner->marked = false;
     return out;
 }
 
@@ -212,6 +214,9 @@ static bool act_at_boundary(ebb_device_t *dev)
     runner->views = false;
     ebb_stale_begin_step(dev);
     if (ebb_plans_rest(dev)) {
+        if (runner->driving)
+            ebb_run_leave(dev, "plans rest");
+        ebb_learn_abandon(dev);
         follow(dev, NULL);
         return true;
     }
@@ -240,6 +245,8 @@ static bool act_at_boundary(ebb_device_t *dev)
         ebb_run_turn_to(dev, next);
     else if (runner->driving && ebb_chunks_created(dev) > ebb_chunks_limit(dev))
         ebb_run_leave(dev, "what is not ebb's has grown beyond its reserve");
+    else if (runner->driving && runner->driving->terms != runner->terms)
+        ebb_run_leave(dev, "the program has asked for something else");
     else if (runner->driving && next->sparing.spared)
         ebb_run_leave(dev, "most steps fit without it");
     else if (runner->driving)

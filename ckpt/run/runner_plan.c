@@ -83,6 +83,7 @@ static bool ask(ebb_device_t *dev, ebb_variant_t *k, bool floor, ebb_boundary_t 
     const ebb_plan_request_t q = ebb_planning_request(dev, &k->limits, &k->rates);
     ebb_job_end(dev->ebb, k->job);
     k->job = NULL;
+    k->terms = dev->run->runner->terms;
     if (!ebb_variant_make_sized(k)) {
         ebb_boundary_delete(boundary);
         return false;
@@ -373,9 +374,26 @@ static bool has_outgrown(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *cons
     return true;
 }
 
+/* What the program keeps is kept by the plan to be. True: there is more of it than when the plan was made. */
+static bool note_kept(const ebb_variant_t *k, ebb_buffer_t *const *present)
+{
+    const ebb_trace_t *t = k->learned->trace;
+    bool more = false;
+    for (uint32_t i = 0; present && i < t->buffer_count; i++)
+        if (present[i] && present[i]->kept && !t->buffer[i].kept)
+            more = t->buffer[i].kept = true;
+    return more;
+}
+
 /* A plan that what it was made for has left is given up. */
 static void revise_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present)
 {
+    if (note_kept(k, present) || (k->plan && k->terms != dev->run->runner->terms)) {
+        if (!k->of)
+            ebb_variant_forget_sizes(dev, k);
+        ebb_variant_forget_plan(dev, k);
+        k->replans = k->install_failures = 0;
+    }
     if (!k->of && k->learned->refuted) {
         ebb_variant_forget_sizes(dev, k);
         ebb_variant_forget_plan(dev, k);

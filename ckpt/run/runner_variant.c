@@ -102,7 +102,18 @@ bool ebb_run_is_worth_learning(ebb_device_t *dev)
            ((may_learn && wanted) || (is_share_of_peak() && !dev->run->runner->sized));
 }
 
-/* A budget that is a share of a step's peak is known with the first step that is: what is beyond it leaves now. */
+void ebb_variant_take_budget(ebb_device_t *dev, size_t bytes)
+{
+    dev->budget_bytes = bytes;
+    ebb_chunks_budget(dev, bytes);
+    ebb_wait_for_device(dev->ebb);
+    ebb_heap_shrink(dev);
+    ebb_wait_for_device(dev->ebb);
+    ebb_heap_shrink(dev); /* what has left until now */
+    ebb_chunks_forget_peak(dev);
+}
+
+/* A budget that is a share of a step's peak is known with the first step that is. */
 static void size_budget(ebb_device_t *dev, const ebb_trace_t *trace)
 {
     struct ebb_runner *runner = dev->run->runner;
@@ -120,13 +131,7 @@ static void size_budget(ebb_device_t *dev, const ebb_trace_t *trace)
                 dev->budget_bytes >> 20, why);
     if (!peak || bytes > dev->budget_bytes)
         return;
-    dev->budget_bytes = bytes;
-    ebb_chunks_budget(dev, bytes);
-    ebb_wait_for_device(dev->ebb);
-    ebb_heap_shrink(dev);
-    ebb_wait_for_device(dev->ebb);
-    ebb_heap_shrink(dev); /* what has left until now */
-    ebb_chunks_forget_peak(dev);
+    ebb_variant_take_budget(dev, bytes);
     ebb_log(EBB_INFO,
             "the budget is %zu MiB from here on: %lld%% of the %zu MiB that a step takes when everything is "
             "kept, and "

@@ -364,6 +364,8 @@ bool ebb_trace_write(const ebb_trace_t *t, FILE *out)
         write_point(out, "next", t->buffer[i].next);
         if (t->buffer[i].pinned)
             fputs(", \"pinned\": true", out);
+        if (t->buffer[i].kept)
+            fputs(", \"kept\": true", out);
         fputs("}\n", out);
     }
     for (uint32_t i = 0; i < t->operation_count; i++)

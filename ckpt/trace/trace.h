@@ -20,7 +20,8 @@
  *   {"ebb_trace": 3, "chunk_bytes": .., "tile_bytes": .., "operations": n, "buffers": m, "moments": k,
  *    "device": .., "hardware": {"out_bytes_per_ns": .., ..}}
  *   {"buffer": id, "bytes": .., "born": op|null, "dies": op|null, "next": id|null}    m lines, ids ascending from 0;
- *       "pinned": true in it: something else than the operations may read and write it at any time, it stays where it is
+ *       "pinned": true in it: something else than the operations may read and write it at any time, it stays where it is;
+ *       "kept": true: the program wants it on the device (ckpt/run/ebb.h)
  *   {"op": index, "kind": "kernel|copy|set|other", "stream": s, "thread": t, "name": .., "nvtx": ..,
  *    "grid": [x,y,z], "block": [x,y,z], "shared": .., "param_bytes": .., "at": .., "ns": ..,
  *    "verdict": .., "proofs": .., "proof_ns": .., "proof_bytes": .., "args": "hex",
@@ -118,6 +119,7 @@ typedef struct ebb_trace_buffer {
     uint32_t born, dies; /* operation, or EBB_NONE */
     uint32_t next;       /* buffer, or EBB_NONE */
     bool pinned;         /* something else may read and write it at any time */
+    bool kept;           /* plans leave it on the device */
 } ebb_trace_buffer_t;
 
 /* What an operation does to a buffer as a whole; the same for all its accesses to that buffer. */

@@ -136,6 +136,16 @@ EDIT(discard_on_stream)
 {
     s->plan->action[0].stream = 1;
 }
+/* The program wants what the first action moves on the device, */
+EDIT(moved_kept)
+{
+    s->trace->buffer[s->plan->action[0].place].kept = true;
+}
+/* or what is on the host when the step begins. */
+EDIT(start_kept)
+{
+    s->trace->buffer[0].kept = true;
+}
 EDIT(discard_older)
 {
     ebb_action_t *a = ebb_plan_add_action(s->plan, EBB_DISCARD, 4);
@@ -633,6 +643,9 @@ static const mutation_t mutations[] = {
     M(scene_streams_resident, resident_forgotten,
       "operation 3: place 1 takes chunk 0 while a resident kernel may be running on stream 2"),
     M(scene_drop, discard_older, "a discard of what live buffer 1 was"),
+    M(scene_drop, moved_kept, "is to stay on the device"),
+    M(scene_offload, moved_kept, "is to stay on the device"),
+    M(scene_untouched, start_kept, "is to stay on the device"),
 };
 
 /* The fault with whose word the reason begins; none: EBB_FAULT_KINDS. */

@@ -23,6 +23,7 @@ typedef struct trainer {
     double late;           /* chance that what a step frees at its end is freed in the next one */
     uint64_t owed;
     uint64_t stream, thread;
+    bool marks, mark; /* steps; the next operation is one's first */
     /* Seen: */
     unsigned count[5];               /* events by variant */
     uint64_t found_at, began;        /* operations of the last FOUND; before the first step */
@@ -66,7 +67,9 @@ static ebb_step_event_t push(trainer_t *t, uint64_t function, uint64_t size, int
                                      .coarse = function,
                                      .fine = function * 1000 + size,
                                      .live_bytes = before < t->live ? before : t->live,
-                                     .aside = aside};
+                                     .aside = aside,
+                                     .mark = t->mark};
+    t->mark = false;
     const ebb_step_event_t event = ebb_step_push(t->finder, &op);
     t->count[event]++;
     if (event == EBB_STEP_FOUND)
@@ -126,6 +129,7 @@ static void backward(trainer_t *t)
 static void step(trainer_t *t)
 {
     t->step_operations = 0;
+    t->mark = t->marks;
     for (unsigned m = 0; m < t->micro_batches; m++) {
         const uint64_t owed = t->owed;
         t->owed = 0;
@@ -794,9 +798,87 @@ static void loop_of_the_optimizer_is_no_step(void **state)
     }
 }
 
+/* ---- steps that the program marks ---- */
+
+/* All in one allocation: nothing tells the layers' loops from a step. */
+static void arena_step(trainer_t *t)
+{
+    t->step_operations = 0;
+    t->mark = t->marks;
+    push(t, EMBED, 1, 0, false);
+    for (unsigned i = 0; i < 6 * t->layers; i++)
+        push(t, FORWARD + i % 6, 1, 0, false);
+    push(t, LOSS, 1, 0, false);
+    for (unsigned i = 0; i < 9 * t->layers; i++)
+        push(t, BACKWARD + i % 9, 1, 0, false);
+    push(t, ADAMW, 1, 0, false);
+}
+
+enum { ARENA_LAYERS = 24, ARENA_STEP = 15 * ARENA_LAYERS + 3 };
+
+static void marked_steps_are_found_where_layers_repeat_alike(void **state)
+{
+    (void)state;
+    trainer_t unmarked = start(ARENA_LAYERS, 1), t = start(ARENA_LAYERS, 1);
+    t.marks = true;
+    REQUIRE(&t, steps_until_known(&t, arena_step, ARENA_STEP, 3) <= 3);
+    for (unsigned i = 0; i < 20; i++) {
+        arena_step(&t);
+        REQUIRE(&t, t.phase == ARENA_STEP); /* the boundary is in front of the mark */
+    }
+    REQUIRE(&t, t.count[EBB_STEP_FOUND] == 1 && t.count[EBB_STEP_LOST] == 0);
+    /* What it is good for. */
+    steps_until_known(&unmarked, arena_step, ARENA_STEP, 3);
+    REQUIRE(&unmarked,
+            unmarked.count[EBB_STEP_FOUND] > 1 || !is_about(ebb_step_period(unmarked.finder), ARENA_STEP));
+    end(&unmarked);
+    end(&t);
+}
+
+/* Where most memory is in use, of all places. */
+static void step_from_its_middle(trainer_t *t)
+{
+    t->step_operations = 0;
+    t->mark = t->marks;
+    backward(t);
+    forward(t);
+}
+
+static void boundary_is_where_the_mark_is(void **state)
+{
+    (void)state;
+    for (unsigned layers = 4; layers < 20; layers++) {
+        trainer_t t = start(layers, 1);
+        t.marks = true;
+        forward(&t);
+        for (unsigned i = 0; i < 12; i++)
+            step_from_its_middle(&t);
+        REQUIRE(&t, t.count[EBB_STEP_BOUNDARY] >= 8 && t.phase == 12 * layers + 3);
+        end(&t);
+    }
+}
+
+static void marks_that_begin_late_replace_what_was_found(void **state)
+{
+    (void)state;
+    trainer_t t = start(ARENA_LAYERS, 1);
+    for (unsigned i = 0; i < 6; i++)
+        arena_step(&t);
+    REQUIRE(&t, t.count[EBB_STEP_FOUND] >= 1);
+    t.marks = true;
+    REQUIRE(&t, steps_until_known(&t, arena_step, ARENA_STEP, 4) <= 4);
+    for (unsigned i = 0; i < 5; i++)
+        arena_step(&t);
+    REQUIRE(&t, t.phase == ARENA_STEP);
+    end(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(marked_steps_are_found_where_layers_repeat_alike),
+        cmocka_unit_test(boundary_is_where_the_mark_is),
+        cmocka_unit_test(marks_that_begin_late_replace_what_was_found),
         cmocka_unit_test(step_of_any_depth_is_found_within_three_periods),
         cmocka_unit_test(boundaries_follow_at_every_step),
         cmocka_unit_test(first_steps_that_differ_do_no_harm),

@@ -36,6 +36,14 @@ while read -r name version; do
     esac
 done < <(readelf --dyn-syms -W "$library" | awk '$7 ~ /^[0-9A]/ && $5 != "LOCAL" { n = split($8, part, "@"); print part[1], part[(n > 1) ? n : 2] }')
 [[ $(readelf --dyn-syms -W "$library") == *' ebb_version@@EBB_1'* ]] || complain 'does not export ebb_version'
+# What programs call by name is in the header and in its man page, and the other way round.
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+exported=$(nm -D --defined-only "$library" | sed -n 's/.* \(ebb_[a-z_]*\)@@EBB_1$/\1/p' | sort)
+declared=$(sed -n 's/^EBB_FUNCTION .*\<\(ebb_[a-z_]*\)(.*/\1/p' "$root/ckpt/run/ebb.h" | sort)
+[[ $exported == "$declared" ]] || complain "exports other functions than ebb.h declares: $(comm -3 <(echo "$exported") <(echo "$declared") | xargs)"
+while read -r name; do
+    grep -q "\"[a-z_ *]*$name(" "$root/packaging/ebb.3" || complain "exports $name, of which ebb.3 says nothing"
+done <<<"$exported"
 # And so it is bound: the shell's reference to dlsym has glibc's version.
 shell=$(command -v bash)
 if [[ $(nm -D --with-symbol-versions "$shell") == *' U dlsym@'* ]]; then

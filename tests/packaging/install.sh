@@ -62,7 +62,7 @@ check_needs() {
 try() {
     local prefix=$1 name library softgpu plain under
     "$prefix/bin/ebb" --version | grep -qE '^ebb [0-9]+\.' || fail "$prefix/bin/ebb --version: no version"
-    for name in man/man1/ebb.1 man/man1/ebb-train.1 doc/ebb/README.md doc/ebb/LICENSE doc/ebb/CHANGELOG.md doc/ebb/docs/using.md; do
+    for name in man/man1/ebb.1 man/man3/ebb.3 man/man1/ebb-train.1 doc/ebb/README.md doc/ebb/LICENSE doc/ebb/CHANGELOG.md doc/ebb/docs/using.md; do
         [[ -s $prefix/share/$name ]] || fail "$prefix: share/$name is missing"
     done
     [[ -s $prefix/share/bash-completion/completions/ebb && -s $prefix/share/zsh/site-functions/_ebb &&
@@ -70,6 +70,7 @@ try() {
     library=$(PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name ebb.pc)") pkg-config --variable=library ebb)
     softgpu=$(PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name ebb.pc)") pkg-config --variable=softgpu ebb)
     bash "$here/check_elf.sh" "$library"
+    try_header "$prefix"
     check_needs "$prefix"
     plain=$folder/plain.jsonl under=$folder/under.jsonl
     rm -f "$plain" "$under" "$folder/stats"
@@ -79,6 +80,18 @@ try() {
     grep -q budget_bytes "$folder/stats" || fail 'ebb run: the library was not there' "$(cat "$folder/out")"
     [[ -n $(losses "$plain") && $(losses "$plain") == "$(losses "$under")" ]] || fail 'the losses differ'
     try_compilers "$softgpu"
+}
+
+# try_header <prefix>: compiled as C and as C++ with what pkg-config says, it finds the library where there is one, and nothing where there is none.
+try_header() {
+    local cflags compiler
+    cflags=$(PKG_CONFIG_PATH=$(dirname "$(find "$1" -name ebb.pc)") pkg-config --cflags ebb)
+    printf '%s\n' '#include <ebb.h>' '#include <stdio.h>' 'int main(void)' '{' '    puts(ebb_version ? ebb_version() : "none");' '}' >"$folder/ask.c"
+    for compiler in 'cc -x c' 'c++ -x c++'; do
+        # shellcheck disable=SC2086
+        $compiler -Wall -Wextra -Werror $cflags -o "$folder/ask" "$folder/ask.c" || fail "ebb.h is not taken by $compiler"
+        [[ $("$folder/ask") == none && $(LD_PRELOAD=$library "$folder/ask") == [0-9]*.* ]] || fail "$compiler: a program does not find the library"
+    done
 }
 
 # try_compilers <folder with the software device>

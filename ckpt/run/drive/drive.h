@@ -115,6 +115,9 @@ bool ebb_drive_before(ebb_device_t *dev, ebb_operation_t *operation);
 /* After it was issued, or could not be: then the drive ends. */
 void ebb_drive_after(ebb_device_t *dev, const ebb_operation_t *operation, bool issued);
 
+/* The program keeps a buffer: what is learned says so from now on. False: plans that are installed may move it; they are left. */
+bool ebb_drive_keep(ebb_device_t *dev, const ebb_buffer_t *buffer);
+
 /* The program has ordered streams. */
 void ebb_drive_ordered(ebb_device_t *dev, const ebb_order_t *order);
 

@@ -149,6 +149,21 @@ static int pop(nvtxDomainHandle_t domain)
     return -1;
 }
 
+static nvtxDomainHandle_t own_domain(void)
+{
+    return (nvtxDomainHandle_t)(void *)&nvtx;
+}
+
+void ebb_nvtx_push(const char *name)
+{
+    push(own_domain(), name);
+}
+
+void ebb_nvtx_pop(void)
+{
+    pop(own_domain());
+}
+
 /* ---- what NVTX passes ---- */
 
 /* UTF-8; NULL: no memory. The caller's to free. */

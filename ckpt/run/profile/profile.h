@@ -360,6 +360,10 @@ const char *ebb_nvtx_path(void);
 
 enum { EBB_NVTX_PATH_BYTES = 512 };
 
+/* A range of ebb's own interface (ebb.h): in a domain of its own. */
+void ebb_nvtx_push(const char *name);
+void ebb_nvtx_pop(void);
+
 /* How many outermost ranges the calling thread has begun and ended so far, counting both. */
 uint64_t ebb_nvtx_turns(void);
 

@@ -80,6 +80,7 @@ static ebb_trace_buffer_t *entry_of(struct ebb_record *record, const ebb_buffer_
             return NULL;
         entry->bytes = b->bytes;
         entry->pinned = b->pinned != 0;
+        entry->kept = b->kept != 0;
         *n = (number_t){b->generation, r->trace->buffer_count - 1};
         r->generation[n->id] = b->generation;
         r->address[n->id] = b->address;

@@ -72,7 +72,8 @@ static ebb_status_t find_host(ebb_device_t *dev, size_t bytes, ebb_host_t *out)
 
 bool ebb_may_evict(const ebb_buffer_t *b)
 {
-    return b->range->mapped && ebb_is_resident(b) && !b->held && b->bytes >= (size_t)ebb_options.min_buffer;
+    return b->range->mapped && ebb_is_resident(b) && !b->held && !b->kept &&
+           b->bytes >= (size_t)ebb_options.min_buffer;
 }
 
 static void tell_dropped(ebb_buffer_t *b, bool dropped)

@@ -56,6 +56,7 @@ static const char *why_here(const ebb_operation_t *op, const ebb_buffer_t *b)
 {
     return is_accessed(op, b)                           ? "the operation needs it"
            : b->held                                    ? "held"
+           : b->kept                                    ? "kept by the program"
            : b->bytes < (size_t)ebb_options.min_buffer  ? "smaller than EBB_MIN_BUFFER"
            : ebb_options.policy.code == EBB_POLICY_KEEP ? "EBB_POLICY=keep"
                                                         : "could leave";
@@ -74,7 +75,7 @@ static holders_t look_around(ebb_device_t *dev, const ebb_operation_t *op)
         rank(&h, b);
         if (accessed)
             continue;
-        if (b->held)
+        if (b->held || b->kept)
             h.held += chunk_bytes(b);
         else if (ebb_may_evict(b) && ebb_options.policy.code != EBB_POLICY_KEEP)
             h.may_leave += chunk_bytes(b);

@@ -235,7 +235,25 @@ static void write_obscure(ebb_t *ebb, FILE *f)
     fputc(']', f);
 }
 
-static void write_file(ebb_t *ebb, const ebb_statistics_t *s, const ebb_device_list_t *devices)
+void ebb_statistics_write(ebb_t *ebb, FILE *f)
+{
+    const char *between = "{";
+    ebb_statistics_t s;
+    ebb_device_list_t devices;
+    ebb_statistics_gather(ebb, &s, &devices);
+#define X(key, meaning)                                                                                      \
+    fprintf(f, "%s\"" #key "\": %" PRIu64, between, s.key);                                                  \
+    between = ", ";
+    EBB_STATISTICS(X)
+#undef X
+    ebb_devices_print(&devices, f);
+    write_variants(ebb, f);
+    write_obscure(ebb, f);
+    ebb_planned_print(ebb, f);
+    fputs("}\n", f);
+}
+
+static void write_file(ebb_t *ebb)
 {
     char path[EBB_FILE_NAME_ROOM];
     FILE *f = ebb_file_name(ebb_options.stats, getpid(), path) ? fopen(path, "we") : NULL;
@@ -243,17 +261,7 @@ static void write_file(ebb_t *ebb, const ebb_statistics_t *s, const ebb_device_l
         ebb_log(EBB_WARN, "EBB_STATS=%s: %s", ebb_options.stats, strerror(errno));
         return;
     }
-    const char *between = "{";
-#define X(key, meaning)                                                                                      \
-    fprintf(f, "%s\"" #key "\": %" PRIu64, between, s->key);                                                 \
-    between = ", ";
-    EBB_STATISTICS(X)
-#undef X
-    ebb_devices_print(devices, f);
-    write_variants(ebb, f);
-    write_obscure(ebb, f);
-    ebb_planned_print(ebb, f);
-    fputs("}\n", f);
+    ebb_statistics_write(ebb, f);
     if (fclose(f))
         ebb_log(EBB_WARN, "EBB_STATS=%s: %s", ebb_options.stats, strerror(errno));
 }
@@ -278,6 +286,6 @@ void ebb_stats_finish(ebb_t *ebb)
     if (s.peak_bytes)
         say(&s, &devices, fitted, floor);
     if (*ebb_options.stats)
-        write_file(ebb, &s, &devices);
+        write_file(ebb);
     ebb_live_end(ebb);
 }

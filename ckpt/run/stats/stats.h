@@ -11,6 +11,9 @@
 #include "alloc/ebb_alloc.h"
 #include "ckpt/planner/planner.h"
 
+#define EBB_FUNCTION __attribute__((visibility("default"))) /* here they are */
+#include "ckpt/run/ebb.h"
+
 /* ---- of each device (devices.c) ---- */
 
 /* The figures of each device, beside those of the process (stats.h, where what is counted on devices is the
@@ -26,7 +29,7 @@ enum { EBB_MOST_DEVICES = 16 };
     X(budget_bytes, "device memory that ebb may hold: EBB_BUDGET less what it does not own")                 \
     X(overhead_bytes, "device memory that ebb does not own: context, modules, EBB_RESERVE")                  \
     X(mapped_bytes, "device memory in use now")                                                              \
-    X(peak_bytes, "device memory held at most")                                                              \
+    X(peak_bytes, "device memory held at most, since the budget was set")                                    \
     X(live_bytes, "in the program's buffers now, as requested, wherever they are")                           \
     X(live_peak_bytes, "the same at most")                                                                   \
     X(evictions, "buffers copied out when memory ran out")                                                   \
@@ -75,66 +78,9 @@ void ebb_devices_print(const ebb_device_list_t *list, FILE *out);
 
 /* ---- of all devices (stats.c) ---- */
 
-/* X(key, meaning). Of all devices together. Bytes on the device are those of whole chunks where not said otherwise. New keys go to the
- * end, and EBB_LIVE_VERSION is counted up. */
-// clang-format off
-#define EBB_STATISTICS(X)                                                                                    \
-    X(budget_bytes, "device memory that ebb may hold: EBB_BUDGET less what it does not own")                 \
-    X(overhead_bytes, "device memory that ebb does not own: context, modules, EBB_RESERVE")                  \
-    X(mapped_bytes, "device memory in use now")                                                              \
-    X(peak_bytes, "device memory held at most")                                                              \
-    X(live_bytes, "in the program's buffers now, as requested, wherever they are")                           \
-    X(live_peak_bytes, "the same at most")                                                                   \
-    X(operations, "launches, copies and memsets of the program")                                             \
-    X(step_operations, "of them in a step; 0: no step was found")                                            \
-    X(steps, "completed steps")                                                                              \
-    X(steps_interrupted, "steps that went another way")                                                      \
-    X(steps_driven, "steps that followed a plan from beginning to end")                                      \
-    X(fallbacks, "times the program left the plan")                                                          \
-    X(unplanned, "operations and allocations that were none of the plan's and did it no harm") \
-    X(replans, "plans given up for another one: copies came late, there was less memory, or a better one") \
-    X(plans, "plans made")                                                                                   \
-    X(evictions, "buffers copied out when memory ran out")                                                   \
-    X(fetches, "buffers copied back when they were touched")                                                 \
-    X(bytes_out, "copied from device to host, by plans as well")                                             \
-    X(bytes_in, "copied from host to device, by plans as well")                                              \
-    X(stall_ns, "host time spent waiting for copies")                                                        \
-    X(driven_stall_ns, "time the program's stream waited for planned copies")                                \
-    X(in_flight_peak_bytes, "evictions under way at once, at most")                                          \
-    X(host_bytes, "pinned host memory in use now, for buffers")                                              \
-    X(host_peak_bytes, "pinned host memory held at most")                                                    \
-    X(host_budget_bytes, "pinned host memory that ebb may hold")                                             \
-    X(pageable_bytes, "pageable host memory in use now, because no more could be pinned")                    \
-    X(pageable_peak_bytes, "the same at most")                                                               \
-    X(replays, "launches repeated to recompute buffers")                                                     \
-    X(verified, "recomputed contents that were compared")                                                    \
-    X(mismatches, "of them with other bits")                                                                 \
-    X(rebuilt, "contents rebuilt, but by plans")                                                             \
-    X(kept, "buffers that the last plan keeps")                                                              \
-    X(offloaded, "buffers that it copies out and back")                                                      \
-    X(dropped, "buffers that it drops and recomputes")                                                       \
-    X(kept_bytes, "as requested")                                                                            \
-    X(offloaded_bytes, "as requested")                                                                       \
-    X(dropped_bytes, "as requested")                                                                         \
-    X(predicted_peak_bytes, "device memory at most, by that plan")                                           \
-    X(driven_peak_bytes, "device memory held at most while driving")                                         \
-    X(clean_evictions, "evictions that copied nothing: the host had the same bytes")                               \
-    X(step_found_after, "operations until a step was known for the first time")                              \
-    X(step_variants, "step variants that are known")                                                            \
-    X(step_extras, "operations that steps had beyond those of their variant")                                   \
-    X(step_missing, "operations of their variant that steps left out")                                          \
-    X(step_streams, "streams, and threads in streams that several issue into, that were told apart")           \
-    X(step_streams_recurring, "of them with a step")                                                           \
-    X(ahead, "of the fetches, those before the buffer was touched")                                          \
-    X(reactive_drops, "buffers dropped when memory ran out, to be recomputed")                               \
-    X(reactive_replays, "launches repeated for those, and for what a plan has left behind")                  \
-    X(foreign_bytes, "of overhead_bytes, what the driver serves the program: managed memory, arrays, mappings") \
-    X(driven_ns, "device time of those driven steps whose time is known; the first two, where contents are compared at once, left out") \
-    X(driven_timed, "how many these are") \
-    X(changes, "times a step of another kind or size followed its own plan at once") \
-    X(stale_words, "pointers in arguments that were not taken for operands, because the host has not filled in these words") \
-    X(obscure, "launches that counted as touching everything, because nothing is known of what they reach")
+/* Of the process: EBB_STATISTICS (ckpt/run/ebb.h). With a new key EBB_LIVE_VERSION is counted up. */
 
+// clang-format off
 /* Of one variant of the step, in "variants". */
 #define EBB_VARIANT_STATISTICS(X) \
     X(variant, "its number; those of each further device begin at the next multiple of 8") \
@@ -158,12 +104,6 @@ void ebb_devices_print(const ebb_device_list_t *list, FILE *out);
     X(size_plans, "of such a variant, plans for its smaller steps, beside that for the largest")
 // clang-format on
 
-typedef struct ebb_statistics {
-#define X(key, meaning) uint64_t key;
-    EBB_STATISTICS(X)
-#undef X
-} ebb_statistics_t;
-
 typedef struct ebb_variant_statistics {
 #define X(key, meaning) uint64_t key;
     EBB_VARIANT_STATISTICS(X)
@@ -176,6 +116,9 @@ void ebb_statistics_gather(ebb_t *ebb, ebb_statistics_t *out, ebb_device_list_t 
 /* The end: the file, if wanted, and one line on stderr, if the program has used device memory. Does not call
  * the driver. */
 void ebb_stats_finish(ebb_t *ebb);
+
+/* What EBB_STATS writes, on one line but for "planned". ebb_lock() held, or at the end of the process; the driver is not called. */
+void ebb_statistics_write(ebb_t *ebb, FILE *out);
 
 /* ---- what was learned and planned (planned.c) ---- */
 

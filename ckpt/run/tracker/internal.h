@@ -138,7 +138,7 @@ typedef struct entry {
     uint64_t live;   /* the fewest bytes since the operation before in the stream */
     uint8_t weight;  /* in the past: how surprising it is, about in bits */
     uint8_t missed;  /* in a signature: how often it was left out */
-    bool turn;
+    bool turn, mark; /* ebb_step_operation_t */
 } entry_t;
 
 /* ---- the past (step_past.c) ---- */
@@ -167,6 +167,8 @@ typedef struct extent {
     uint64_t fewest, most;
 } extent_t;
 extent_t past_extent(const past_t *p, size_t from, size_t to);
+/* Whether the program says that a step begins there. */
+bool past_is_marked(const past_t *p, size_t from, size_t to);
 
 uint64_t triple_of(uint64_t a, uint64_t b, uint64_t c);
 

@@ -8,6 +8,7 @@
 enum { LANES = 16, FIRST_ROOM = 4096 };
 
 typedef struct stream {
+    const ebb_step_finder_t *finder;
     uint64_t stream;
     bool of_thread;  /* one thread's part of a stream that several issue into */
     bool shared;     /* of a whole stream: several issue into it */
@@ -17,6 +18,7 @@ typedef struct stream {
     follow_t *follow;
     uint64_t fewest;  /* live bytes since the stream's last operation */
     uint64_t used_at; /* operation of the program */
+    uint64_t marks;   /* of the program's, that it has had an operation behind */
     bool searching;
 } stream_t;
 
@@ -26,7 +28,7 @@ struct ebb_step_finder {
     unsigned streams;
     stream_t *last; /* used last */
     stream_t *lead; /* NULL: no stream has a step */
-    uint64_t serials, operations;
+    uint64_t serials, operations, marks;
 };
 
 ebb_step_finder_t *ebb_step_finder_new(size_t longest)
@@ -48,12 +50,19 @@ static void close_stream(stream_t *l)
     memset(l, 0, sizeof *l);
 }
 
+static void forget(ebb_step_finder_t *f)
+{
+    for (unsigned i = 0; i < f->streams; i++)
+        close_stream(&f->stream[i]);
+    f->streams = 0;
+    f->last = f->lead = NULL;
+}
+
 void ebb_step_finder_delete(ebb_step_finder_t *f)
 {
     if (!f)
         return;
-    for (unsigned i = 0; i < f->streams; i++)
-        close_stream(&f->stream[i]);
+    forget(f);
     free(f);
 }
 
@@ -61,7 +70,8 @@ void ebb_step_finder_delete(ebb_step_finder_t *f)
 
 static bool open_stream(ebb_step_finder_t *f, stream_t *l, const ebb_step_operation_t *op, bool of_thread)
 {
-    *l = (stream_t){.stream = op->stream,
+    *l = (stream_t){.finder = f,
+                    .stream = op->stream,
                     .thread = op->thread,
                     .of_thread = of_thread,
                     .past = {.entry = malloc(FIRST_ROOM * sizeof *l->past.entry), .room = FIRST_ROOM},
@@ -113,7 +123,8 @@ static stream_t *stream_of(ebb_step_finder_t *f, const ebb_step_operation_t *op,
 static bool wants(const void *context, size_t from, size_t to, bool exact)
 {
     const stream_t *l = context;
-    return follow_wants(l->follow, &l->past, from, to, exact);
+    return (!l->finder->marks || past_is_marked(&l->past, from, to)) &&
+           follow_wants(l->follow, &l->past, from, to, exact);
 }
 
 static ebb_step_event_t push(const ebb_step_finder_t *f, stream_t *l, const ebb_step_operation_t *op)
@@ -124,7 +135,10 @@ static ebb_step_event_t push(const ebb_step_finder_t *f, stream_t *l, const ebb_
     l->searching = searching;
     if (searching && l->past.count >= l->past.room && l->past.room < f->longest_room && !past_grow(&l->past))
         l->searching = false;
-    past_push(&l->past, op, l->fewest);
+    ebb_step_operation_t own = *op;
+    own.mark = l->marks != f->marks;
+    l->marks = f->marks;
+    past_push(&l->past, &own, l->fewest);
     l->fewest = UINT64_MAX;
     l->used_at = f->operations;
     const ebb_step_event_t event = follow_take(l->follow, &l->past);
@@ -167,6 +181,9 @@ static ebb_step_event_t take(ebb_step_finder_t *f, stream_t *l, const ebb_step_o
 ebb_step_event_t ebb_step_push(ebb_step_finder_t *f, const ebb_step_operation_t *op)
 {
     f->operations++;
+    if (op->mark && !f->marks)
+        forget(f);
+    f->marks += op->mark;
     for (unsigned i = 0; i < f->streams; i++)
         if (op->live_bytes < f->stream[i].fewest)
             f->stream[i].fewest = op->live_bytes;

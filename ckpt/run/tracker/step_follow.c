@@ -368,18 +368,23 @@ ebb_step_event_t follow_take(follow_t *f, const past_t *p)
 
 /* ---- a new variant ---- */
 
-/* Where [from, to), repeated, begins best: with the fewest bytes alive; of such points at one that the program has a
+/* Where [from, to), repeated, begins best: where the program says so, else with the fewest bytes alive; of such points at one that the program has a
  * name for, else behind a stretch that is part of it now, else here (`from`), else the last one. */
 static size_t best_boundary(const follow_t *f, const past_t *p, size_t from, size_t to)
 {
+    const bool marked = past_is_marked(p, from, to);
     size_t best = from, after = 0;
     unsigned best_rank = 0;
+    while (marked && !at(p, best)->mark)
+        best++;
     if (f->stretches) {
         const stretch_t *last = &f->stretch[(f->stretches - 1) % STRETCHES];
         after = last->start + last->operations;
     }
     for (size_t i = from; i < to; i++) {
         const entry_t *e = at(p, i), *b = at(p, best);
+        if (marked && !e->mark)
+            continue;
         const unsigned rank = e->turn ? 3 : i == after ? 2 : i == from ? 1 : 0;
         if (e->live < b->live || (e->live == b->live && rank >= best_rank)) {
             best = i;

@@ -14,7 +14,7 @@ void past_push(past_t *p, const ebb_step_operation_t *op, uint64_t live)
 {
     const size_t i = p->count++;
     entry_t *e = at(p, i);
-    *e = (entry_t){.coarse = op->coarse, .fine = op->fine, .live = live, .turn = op->turn};
+    *e = (entry_t){.coarse = op->coarse, .fine = op->fine, .live = live, .turn = op->turn, .mark = op->mark};
     e->triple = i < 2 ? op->coarse : triple_of(at(p, i - 2)->coarse, at(p, i - 1)->coarse, op->coarse);
 }
 
@@ -40,6 +40,13 @@ extent_t past_extent(const past_t *p, size_t from, size_t to)
         e.most = live > e.most ? live : e.most;
     }
     return e;
+}
+
+bool past_is_marked(const past_t *p, size_t from, size_t to)
+{
+    while (from < to && !at(p, from)->mark)
+        from++;
+    return from < to;
 }
 
 /* At the end of a signature fewer than a triple must do. */

@@ -43,7 +43,8 @@
  * it allocates. Layers repeat too, but a forward pass keeps allocating; other loops (an optimizer's launches) end, and
  * what has ended once must repeat for longer the next time. Operations count by how surprising they are: long runs of
  * one function prove nothing. A longer period replaces a shorter one if it explains what stands between the shorter
- * one's occurrences: micro-batches and their optimizer. The boundary is put where the fewest bytes are alive.
+ * one's occurrences: micro-batches and their optimizer. The boundary is put where the fewest bytes are alive. Where the program
+ * marks its steps, only a period that contains a mark is one, and the boundary is put at a mark; what was found before the first is forgotten.
  *
  * Following. At a boundary every variant is possible; those that the operations do not fit drop out. Which one is
  * expected is predicted from how variants followed one another, until only one is left.
@@ -70,6 +71,7 @@ typedef struct ebb_step_operation {
     uint64_t live_bytes; /* the fewest since the operation before */
     bool aside;
     bool turn; /* the program has begun or ended something that it has a name for (NVTX): a likely boundary */
+    bool mark; /* the program says that a step begins (ebb_step_mark): with it, and the next operation of each stream */
 } ebb_step_operation_t;
 
 typedef struct ebb_step_variant {
