@@ -201,6 +201,17 @@ static void documents_begin(worker_t *w)
     w->n = n < 2 * NASTY_FLOATS ? n : 2 * NASTY_FLOATS;
 }
 
+/* ---- bucketed: the same, padded to one of a few lengths, as batches of similar texts are ---- */
+
+enum { BUCKETS = 6 };
+
+static void bucketed_begin(worker_t *w)
+{
+    const size_t bucket = 2 * NASTY_FLOATS / BUCKETS;
+    documents_begin(w);
+    w->n = (w->n + bucket - 1) / bucket * bucket;
+}
+
 /* ---- sorted: each step is longer than the one before, until it begins anew ---- */
 
 enum { LENGTHS = 48 };
@@ -525,6 +536,7 @@ const trait_t nasty_memory[] = {
     {.name = "batches", .begin = batches_begin},
     {.name = "lengths", .begin = lengths_begin},
     {.name = "documents", .begin = documents_begin},
+    {.name = "bucketed", .begin = bucketed_begin},
     {.name = "sorted", .begin = sorted_begin},
     {.name = "loader", .begin = loader_begin, .forward = loader_forward, .finish = loader_finish},
     {.name = "listed", .begin = listed_begin, .forward = listed_forward, .backward = listed_backward},
