@@ -99,13 +99,16 @@ static int set_budgets(ebb_t *ebb, ebb_size_t size)
 int ebb_budget_set(int device, const char *budget)
 {
     ebb_size_t size;
-    if (!budget || device < -1 || !ebb_parse_size(budget, &size) || size.of == EBB_SIZE_OF_PEAK)
+    if (!budget || device < -1 || !ebb_parse_size(budget, &size) || size.of == EBB_SIZE_OF_PEAK ||
+        !size.amount)
         return -EINVAL;
     ebb_device_t *dev = device < 0 ? ebb_enter_any() : ebb_enter_device(device);
     if (!dev)
         return -ENODEV;
     ebb_pinned_call_is_final(); /* what leaves finds its host memory now */
-    const int result = device < 0 ? set_budgets(dev->ebb, size) : set_budget(dev, size);
+    const int result = ebb_captures_under_way(dev->ebb) ? -EBUSY
+                       : device < 0                     ? set_budgets(dev->ebb, size)
+                                                        : set_budget(dev, size);
     ebb_unlock();
     ebb_call_again(CUDA_SUCCESS);
     return result;

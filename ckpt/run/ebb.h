@@ -118,7 +118,8 @@ EBB_FUNCTION size_t ebb_statistics_json(char *to, size_t room);
 EBB_FUNCTION size_t ebb_budget(int device);
 
 /* Another one, as EBB_BUDGET has it: "20GiB", "60%" of the device; of all devices and those to come: -1. What is beyond it leaves before the call returns,
- * waiting for the device; a plan that is driven is left, and another one made. -EINVAL: also a share of a step's peak. -ENOMEM: what has to stay on the
+ * waiting for the device; a plan that is driven is left, and another one made. -EINVAL: also 0, and a share of a step's peak. -EBUSY: a stream is being captured,
+ * so that the device may not be waited for. -ENOMEM: what has to stay on the
  * device is more; the budget holds all the same, and the rest leaves as soon as it may. */
 EBB_FUNCTION int ebb_budget_set(int device, const char *budget);
 

@@ -374,21 +374,11 @@ static bool has_outgrown(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *cons
     return true;
 }
 
-/* What the program keeps is kept by the plan to be. True: there is more of it than when the plan was made. */
-static bool note_kept(const ebb_variant_t *k, ebb_buffer_t *const *present)
-{
-    const ebb_trace_t *t = k->learned->trace;
-    bool more = false;
-    for (uint32_t i = 0; present && i < t->buffer_count; i++)
-        if (present[i] && present[i]->kept && !t->buffer[i].kept)
-            more = t->buffer[i].kept = true;
-    return more;
-}
-
 /* A plan that what it was made for has left is given up. */
 static void revise_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present)
 {
-    if (note_kept(k, present) || (k->plan && k->terms != dev->run->runner->terms)) {
+    dev->run->runner->terms += ebb_drive_note_kept(dev, k->learned, present);
+    if (k->plan && k->terms != dev->run->runner->terms) {
         if (!k->of)
             ebb_variant_forget_sizes(dev, k);
         ebb_variant_forget_plan(dev, k);

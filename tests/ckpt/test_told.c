@@ -45,7 +45,7 @@ static program_run_t told(const char *settings, const char *arguments)
 {
     char all[128], with[256];
     loop_statistics_t s;
-    snprintf(all, sizeof all, "steps=%d at=%d %s", STEPS, AT, arguments);
+    snprintf(all, sizeof all, "%s steps=%d at=%d", arguments, STEPS, AT);
     snprintf(with, sizeof with, "EBB_PLAN_WAIT=600000 SOFTGPU_MEMORY=128MiB %s", settings);
     const program_run_t without = loop_run("", all), run = loop_under_ebb(with, all, &s);
     assert_same(&without, &run, arguments);
@@ -93,6 +93,17 @@ static void activation_that_is_kept_is_moved_by_no_plan(void **state)
     print_message("driven: %.0f, %.0f, %.0f\n", at.driven, until.driven, end.driven);
     assert_int_equal(count_of(&run, "the program keeps a buffer that plans move"), 1);
     assert_true(until.driven >= at.driven + AT - 3 && end.driven >= until.driven + AT - 2);
+}
+
+/* Plans of two variants beside each other: what is kept in the steps of one is left alone by the other's. */
+static void activation_that_is_kept_is_so_in_steps_of_two_sizes(void **state)
+{
+    (void)state;
+    const program_run_t run = told("EBB_BUDGET=52MiB", "short=2 keep=1 steps=90 at=30");
+    const said_t at = said(&run, "at"), until = said(&run, "until"), end = said(&run, "end");
+    print_message("driven: %.0f, %.0f, %.0f\n", at.driven, until.driven, end.driven);
+    assert_true(count_of(&run, "the program keeps a buffer that plans move") <= 2);
+    assert_true(until.driven >= at.driven + 25 && end.driven >= until.driven + 28);
 }
 
 static void activation_that_is_kept_is_not_evicted(void **state)
@@ -144,6 +155,7 @@ int main(void)
         cmocka_unit_test(nothing_is_decided_while_decisions_are_paused),
         cmocka_unit_test(budget_is_followed_both_ways),
         cmocka_unit_test(activation_that_is_kept_is_moved_by_no_plan),
+        cmocka_unit_test(activation_that_is_kept_is_so_in_steps_of_two_sizes),
         cmocka_unit_test(activation_that_is_kept_is_not_evicted),
         cmocka_unit_test(memory_that_is_kept_is_there_by_every_means),
         cmocka_unit_test(steps_that_are_marked_are_driven_and_named),

@@ -117,6 +117,8 @@ void ebb_drive_after(ebb_device_t *dev, const ebb_operation_t *operation, bool i
 
 /* The program keeps a buffer: what is learned says so from now on. False: plans that are installed may move it; they are left. */
 bool ebb_drive_keep(ebb_device_t *dev, const ebb_buffer_t *buffer);
+/* What it keeps of what outlives the step is noted in what is learned. True: there is more of that than before. */
+bool ebb_drive_note_kept(ebb_device_t *dev, ebb_recording_t *learned, ebb_buffer_t *const *present);
 
 /* The program has ordered streams. */
 void ebb_drive_ordered(ebb_device_t *dev, const ebb_order_t *order);

@@ -52,31 +52,6 @@ size_t ebb_drive_key_bytes(ebb_device_t *dev)
     return dev->run->drives->key_bytes;
 }
 
-/* Alone, and without an action that it leaves the device by. */
-static bool stays(const drive_t *drive, const ebb_buffer_t *b)
-{
-    const ebb_plan_t *p = drive->plan;
-    if (!b->number || b->number == EBB_INACTIVE || p->place[b->number - 1].at_start == EBB_ON_HOST)
-        return !b->number; /* what no plan knows is residence's */
-    for (uint32_t i = 0; i < p->action_count; i++)
-        if (p->action[i].place == b->number - 1)
-            return false;
-    return true;
-}
-
-bool ebb_drive_keep(ebb_device_t *dev, const ebb_buffer_t *b)
-{
-    const drive_t *drive = ebb_driven(dev);
-    bool kept = stays(drive, b);
-    for (unsigned i = 0; i < EBB_DRIVES; i++)
-        kept &= !dev->run->drives->of[i].installed || &dev->run->drives->of[i] == drive;
-    if (b->number && b->number != EBB_INACTIVE)
-        drive->learned->trace->buffer[b->number - 1].kept = true;
-    if (!kept)
-        ebb_drive_leave(dev, "the program keeps a buffer that plans move");
-    return kept;
-}
-
 bool ebb_drive_installed(ebb_device_t *dev, unsigned plan_index)
 {
     return dev->run->drives->of[plan_index].installed;

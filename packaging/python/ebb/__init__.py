@@ -109,7 +109,7 @@ def budget(device: int = 0) -> int:
 def set_budget(size: Union[int, str], device: int | None = None) -> None:
     """Another budget for a device, or all of them and those to come (None): bytes, "20GiB", or "60%" of the device. What is beyond it has left when this
     returns; the device is waited for. ValueError: no such size. MemoryError: more than that has to stay, and the budget holds for all else. RuntimeError:
-    ebb does not serve the device."""
+    ebb does not serve the device, or a stream is being captured."""
     library = _there()
     if library:
         _check(library.ebb_budget_set(-1 if device is None else device, str(size).encode()), f"set_budget({size!r})")

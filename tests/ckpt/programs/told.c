@@ -1,6 +1,6 @@
 /* told.c: a small training loop that knows of ebb (ckpt/run/ebb.h), and runs without it as well.
  *
- *   told [steps=N] [at=STEP] [mark=1] [pause=1] [keep=1] [hold=1] [small=MIB large=MIB]
+ *   told [steps=N] [at=STEP] [short=N] [mark=1] [pause=1] [keep=1] [hold=1] [small=MIB large=MIB]
  *
  * A step: forward through LAYERS layers, each activation its own stream-ordered allocation, backward, update. From step `at` to step 2 * `at`
  *
@@ -9,7 +9,7 @@
  *   hold=1   weights and gradients of all layers are kept
  *   small=   the budget is so many MiB, and `large` before and after
  *
- * mark=1: each step is marked, and has a name.
+ * mark=1: each step is marked, and has a name. short=N: every N-th step has half the batch.
  *
  * The last line of output is a hash of the weights. Under ebb, what ebb says of itself is on stderr: "told: WHERE: key value, .." at `at`, at 2 * `at` and in
  * the end. Exit code 3: a call of CUDA's failed; 4: one of ebb's did not do what its header says.
@@ -37,7 +37,8 @@ enum { LAYERS = 8, CHUNK_FLOATS = EBB_CHUNK_KIB * 256, N = 2 * CHUNK_FLOATS };
     } while (0)
 
 typedef struct told {
-    int steps, at, mark, pause, keep, hold, small, large;
+    int steps, at, half, mark, pause, keep, hold, small, large;
+    size_t n; /* floats of an activation of this step */
     cudaStream_t stream;
     float *w[LAYERS], *dw[LAYERS], *x[LAYERS + 1];
     unsigned *counter;
@@ -60,7 +61,7 @@ static void *new_permanent(size_t bytes)
 static float *new_floats(const told_t *t)
 {
     void *p = NULL;
-    CHECK(cudaMallocAsync(&p, N * sizeof(float), t->stream));
+    CHECK(cudaMallocAsync(&p, t->n * sizeof(float), t->stream));
     return p;
 }
 
@@ -94,30 +95,32 @@ static uint64_t fetches(void)
 static void look_at_kept(const told_t *t, bool keeps)
 {
     const uint64_t before = keeps ? fetches() : 0;
-    CHECK(loop_adjust(t->x[1], t->flag, 1, N, t->stream));
+    CHECK(loop_adjust(t->x[1], t->flag, 1, t->n, t->stream));
     EXPECT(!keeps || fetches() == before);
 }
 
 static void train(told_t *t, int step)
 {
+    t->n = t->half && step % t->half == 0 ? N / 2 : N;
     const bool keeps = is_there() && t->keep && is_between(t, step);
     t->x[0] = new_floats(t);
-    CHECK(loop_fill(t->x[0], (unsigned)step * 7919u, N, t->stream));
+    CHECK(loop_fill(t->x[0], (unsigned)step * 7919u, t->n, t->stream));
     for (int i = 0; i < LAYERS; i++) {
         t->x[i + 1] = new_floats(t);
-        CHECK(loop_forward(t->x[i + 1], t->x[i], t->w[i], NULL, N, CHUNK_FLOATS, t->stream));
+        CHECK(loop_forward(t->x[i + 1], t->x[i], t->w[i], NULL, t->n, CHUNK_FLOATS, t->stream));
         if (keeps && i == 0)
-            EXPECT(!ebb_memory_keep(t->x[1], N * sizeof(float)));
+            EXPECT(!ebb_memory_keep(t->x[1], t->n * sizeof(float)));
     }
     if (t->keep)
         look_at_kept(t, keeps);
     float *dout = new_floats(t);
-    CHECK(loop_fill(dout, 99, N, t->stream));
+    CHECK(loop_fill(dout, 99, t->n, t->stream));
     for (int i = LAYERS; i-- > 0;) {
         float *din = new_floats(t);
-        CHECK(loop_backward(din, t->dw[i], dout, t->x[i], t->x[i + 1], t->w[i], N, CHUNK_FLOATS, t->stream));
+        CHECK(
+            loop_backward(din, t->dw[i], dout, t->x[i], t->x[i + 1], t->w[i], t->n, CHUNK_FLOATS, t->stream));
         if (keeps && i == 0)
-            EXPECT(!ebb_memory_release(t->x[1], N * sizeof(float)));
+            EXPECT(!ebb_memory_release(t->x[1], t->n * sizeof(float)));
         CHECK(cudaFreeAsync(t->x[i + 1], t->stream));
         CHECK(cudaFreeAsync(dout, t->stream));
         dout = din;
@@ -199,7 +202,8 @@ static void misuse(const told_t *t)
     size_t old[2] = {1, 1};
     EXPECT(ebb_device_count() == 1 && budget);
     EXPECT(ebb_budget_set(0, "60%peak") == -EINVAL && ebb_budget_set(0, "many") == -EINVAL);
-    EXPECT(ebb_budget_set(0, NULL) == -EINVAL && ebb_budget_set(-2, "1GiB") == -EINVAL);
+    EXPECT(ebb_budget_set(0, "0") == -EINVAL && ebb_budget_set(0, NULL) == -EINVAL &&
+           ebb_budget_set(-2, "1GiB") == -EINVAL);
     EXPECT(ebb_budget_set(7, "1GiB") == -ENODEV && !ebb_budget(7) && ebb_budget(0) == budget);
     EXPECT(ebb_memory_keep(t->w[0], 0) == -EINVAL && ebb_memory_keep(&budget, 8) == -ENOENT);
     EXPECT(ebb_memory_release((char *)t->w[0] + CHUNK_FLOATS * sizeof(float), 1) == -ENOENT);
@@ -211,6 +215,11 @@ static void misuse(const told_t *t)
     EXPECT(strstr(text, "\"steps_driven\": ") && strstr(text, "\"variants\": ["));
     EXPECT(ebb_statistics_json(little, sizeof little) >= 100 && strlen(little) == 7);
     ebb_decisions_resume(); /* more often than paused */
+    cudaGraph_t graph;
+    CHECK(cudaStreamBeginCapture(t->stream, cudaStreamCaptureModeGlobal));
+    EXPECT(ebb_budget_set(0, "1GiB") == -EBUSY && ebb_budget(0) == budget);
+    CHECK(cudaStreamEndCapture(t->stream, &graph));
+    CHECK(cudaGraphDestroy(graph));
 }
 
 int main(int argc, char **argv)
@@ -218,6 +227,7 @@ int main(int argc, char **argv)
     static told_t t;
     t.steps = trainer_option(argc, argv, "steps", 40);
     t.at = trainer_option(argc, argv, "at", 20);
+    t.half = trainer_option(argc, argv, "short", 0);
     t.mark = trainer_option(argc, argv, "mark", 0);
     t.pause = trainer_option(argc, argv, "pause", 0);
     t.keep = trainer_option(argc, argv, "keep", 0);
