@@ -16,6 +16,7 @@ or far more: the same hashes, and never more of the device in use than the budge
     arenas           buffers are cut from few large allocations, as PyTorch cuts them
     deterministic    always under the scheduler whose order follows from a seed
     tables           most launches with many operands find them by tables in device memory, copied from the host, often new and given back at once
+    interface        (--repeats) the program tells ebb what to keep, marks steps, pauses, sets budgets (ckpt/run/ebb.h)
     lengths          (--repeats) three buffers in four have another size in every step
   --regressions  all in regressions.txt, each three times as often as it took to fail once, five times at least
   --pairs        seven sets of axes, one after another, in which every pair of them is together twice: the complements of the lines of the
@@ -61,8 +62,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 MODES = ("budgets", "faults", "repeats")
-AXES = ("small-host", "pageable", "failing-install", "streams", "threads", "arenas", "deterministic", "tables", "lengths")
-ARGUMENT_AXES = ("streams", "threads", "arenas", "tables", "lengths")
+AXES = ("small-host", "pageable", "failing-install", "streams", "threads", "arenas", "deterministic", "tables", "lengths", "interface")
+ARGUMENT_AXES = ("streams", "threads", "arenas", "tables", "lengths", "interface")
 FIRST_MEAN_SEED = 100000
 LEAST_REGRESSION_RUNS = 5
 TIMEOUT_S = 120

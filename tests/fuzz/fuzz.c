@@ -1,4 +1,4 @@
-/* fuzz.c: fuzz SEED [--faults] [--repeat] [--streams] [--threads] [--arenas] [--tables] [--mean]. Runs the program that belongs to a seed (fuzz.h) and prints hashes of what it has
+/* fuzz.c: fuzz SEED [--faults] [--repeat] [--streams] [--threads] [--arenas] [--tables] [--mean] [--lengths] [--interface]. Runs the program that belongs to a seed (fuzz.h) and prints hashes of what it has
  * computed; then "size PEAK NEED SMALL CHUNKS": bytes that were live at most, that one operation touches in large buffers at
  * most, that were live in small ones, and that large ones took at most, in whole chunks. */
 #include <pthread.h>
@@ -86,6 +86,7 @@ static void end(fuzz_worker_t *w)
     fuzz_arena_close(w);
     fuzz_close_tables(w);
     fuzz_mean_close(w);
+    fuzz_interface_close(w);
     /* ebb learns how far a stream is by an event that it records when it first wants to know: the second wait finds it. */
     CALL(w, cuCtxSynchronize());
     CALL(w, cuCtxSynchronize());
@@ -137,6 +138,7 @@ static void draw(fuzz_worker_t *w, unsigned index, uint64_t seed)
         abort();
     fuzz_trace_open(w);
     fuzz_mean_open(w, seed);
+    fuzz_interface_open(w, seed);
 }
 
 /* The first worker's stages happen around the others' lives, but for its work. */
@@ -166,9 +168,10 @@ static bool read_switch(const char *word)
     static const struct {
         const char *name;
         bool *value;
-    } rows[] = {{"--faults", &fuzz_faults},   {"--repeat", &fuzz_repeats}, {"--streams", &fuzz_streams},
-                {"--threads", &fuzz_threads}, {"--arenas", &fuzz_arenas},  {"--tables", &fuzz_tables},
-                {"--mean", &fuzz_is_mean},    {"--lengths", &fuzz_lengths}};
+    } rows[] = {
+        {"--faults", &fuzz_faults},   {"--repeat", &fuzz_repeats},  {"--streams", &fuzz_streams},
+        {"--threads", &fuzz_threads}, {"--arenas", &fuzz_arenas},   {"--tables", &fuzz_tables},
+        {"--mean", &fuzz_is_mean},    {"--lengths", &fuzz_lengths}, {"--interface", &fuzz_uses_interface}};
     for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (!strcmp(word, rows[i].name))
             return *rows[i].value = true;
@@ -201,8 +204,9 @@ int main(int argc, char **argv)
         small += w->small_peak + (fuzz_tables ? FUZZ_TABLE_BYTES : 0);
         chunks += w->chunks_peak;
         need = w->need > need ? w->need : need;
-        foreign += fuzz_mean_foreign_bytes(w);
+        foreign += fuzz_mean_foreign_bytes(w) + fuzz_interface_kept_bytes(w);
         fuzz_mean_discard(w);
+        fuzz_interface_discard(w);
         errors += w->errors;
         stopped |= w->stopped;
     }

@@ -47,8 +47,9 @@ typedef struct fuzz_buffer {
     size_t segment_bytes;
 } fuzz_buffer_t;
 
-typedef struct fuzz_segment fuzz_segment_t; /* fuzz_arena.c */
-typedef struct fuzz_mean fuzz_mean_t;       /* fuzz_mean.c */
+typedef struct fuzz_segment fuzz_segment_t;     /* fuzz_arena.c */
+typedef struct fuzz_mean fuzz_mean_t;           /* fuzz_mean.c */
+typedef struct fuzz_interface fuzz_interface_t; /* fuzz_interface.c */
 
 /* Host memory that copies may still be using. */
 typedef struct fuzz_host {
@@ -80,6 +81,7 @@ typedef struct fuzz_worker {
     size_t need;                     /* bytes of the operation that touches most, in chunks */
     uint64_t hash;                   /* of what was copied out */
     fuzz_mean_t *mean;               /* NULL: not asked for */
+    fuzz_interface_t *interface;     /* the same */
     CUdeviceptr table[FUZZ_STREAMS]; /* for what is done on it; 0: none yet */
     fuzz_segment_t *segment[FUZZ_SEGMENTS];
     unsigned segments;
@@ -197,6 +199,17 @@ fuzz_worker_t *fuzz_mean_dice(fuzz_worker_t *w);
 void fuzz_mean_close(fuzz_worker_t *w);
 /* Also of a worker that has stopped. */
 void fuzz_mean_discard(fuzz_worker_t *w);
+
+/* ---- fuzz_interface.c: what the program tells ebb, where that is there (--interface; ckpt/run/ebb.h) ---- */
+
+extern bool fuzz_uses_interface;
+void fuzz_interface_open(fuzz_worker_t *w, uint64_t seed);
+/* Between two operations, or (`step`) before a step: buffers that are kept for a while, pauses, budgets, marks. */
+void fuzz_interface_moment(fuzz_worker_t *w, bool step);
+/* Bytes that are kept at most, in whole chunks. */
+size_t fuzz_interface_kept_bytes(const fuzz_worker_t *w);
+void fuzz_interface_close(fuzz_worker_t *w);
+void fuzz_interface_discard(fuzz_worker_t *w);
 
 /* ---- fuzz_repeat.c: a step, over and over, and not always the same ---- */
 

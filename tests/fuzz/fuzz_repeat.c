@@ -219,10 +219,12 @@ void fuzz_repeat(fuzz_worker_t *w)
         w->salt = round * 7919;
         if (fuzz_lengths)
             s.length = SIXTEENTHS / 4 + fuzz_below(dice, 3 * SIXTEENTHS / 4 + 1);
+        fuzz_interface_moment(w, true);
         for (unsigned place = 0; place < s.places; place++) {
             change_buffers(w, &s, place, round, dice, percent);
             operate_at(w, &s, place, dice, percent);
             write_late(w, &s, place, round);
+            fuzz_interface_moment(w, false);
         }
         for (unsigned i = 0; i < s.slots; i++) /* what dies behind the last place */
             if (s.slot[i].every <= 1 && s.slot[i].dies == s.places)
