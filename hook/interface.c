@@ -62,6 +62,8 @@ size_t ebb_statistics_json(char *to, size_t room)
 
 /* ---- the budget ---- */
 
+enum { LEAST_BUDGET = 4 << 20 }; /* as EBB_BUDGET's (alloc/base/options.h) */
+
 size_t ebb_budget(int device)
 {
     const ebb_device_t *dev = device < 0 ? NULL : ebb_enter_device(device);
@@ -100,7 +102,7 @@ int ebb_budget_set(int device, const char *budget)
 {
     ebb_size_t size;
     if (!budget || device < -1 || !ebb_parse_size(budget, &size) || size.of == EBB_SIZE_OF_PEAK ||
-        !size.amount)
+        (size.of == EBB_SIZE_BYTES && size.amount < LEAST_BUDGET))
         return -EINVAL;
     ebb_device_t *dev = device < 0 ? ebb_enter_any() : ebb_enter_device(device);
     if (!dev)

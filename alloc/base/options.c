@@ -38,7 +38,7 @@ bool ebb_parse_size(const char *text, ebb_size_t *out)
     char *end;
     errno = 0;
     double n = strtod(text, &end);
-    if (end == text || errno || n < 0)
+    if (end == text || errno || !(n >= 0))
         return false;
     if (*end == '%') {
         *out = (ebb_size_t){end[1] ? EBB_SIZE_OF_PEAK : EBB_SIZE_OF_DEVICE, (int64_t)n};

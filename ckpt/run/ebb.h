@@ -6,6 +6,8 @@
  *     if (ebb_step_mark)
  *         ebb_step_mark();
  *
+ * In position-independent code, that is; other code is linked with NULL for good, and uses dlsym.
+ *
  * Threads: any, at any time after main has begun; but not functions that the driver calls (cuLaunchHostFunc, cuStreamAddCallback), which may call
  * nothing that waits. Streams: none is ordered by a call. Nothing here changes a bit of what the program computes.
  *
@@ -104,8 +106,7 @@ typedef struct ebb_statistics {
 #undef EBB_MEMBER
 } ebb_statistics_t;
 
-/* As of now, the first `bytes` of the structure; what a library that is older than this header does not have becomes 0. `bytes`: sizeof(ebb_statistics_t).
- * Takes about a microsecond; the driver is not called. */
+/* As of now, the first `bytes` of the structure; what a library that is older than this header does not have becomes 0. `bytes`: sizeof(ebb_statistics_t). */
 EBB_FUNCTION void ebb_statistics(ebb_statistics_t *out, size_t bytes);
 
 /* The same, with those of each device and each step variant, as EBB_STATS writes it when the process ends (docs/statistics.md): a JSON object of
@@ -139,8 +140,8 @@ EBB_FUNCTION void ebb_range_push(const char *name);
 EBB_FUNCTION void ebb_range_pop(void);
 
 /* The buffers of the program's that the range of addresses touches are on the device when the call returns, and do not leave it until as many calls of
- * the other, or until they are freed. Plans provide for it; one that does not is left at once. A buffer that each step allocates and keeps anew is kept by
- * plans from then on. -ENOMEM: the budget has no room for them beside what else must stay; none is kept then. Small buffers (EBB_MIN_BUFFER) never leave. */
+ * the other, or until they are freed. Plans provide for it; one that does not is left at once. What is kept and released in step after step is kept by
+ * plans from the second time on. -ENOMEM: the budget has no room for them beside what else must stay; none is kept then. Small buffers (EBB_MIN_BUFFER) never leave. */
 EBB_FUNCTION int ebb_memory_keep(const void *address, size_t bytes);
 EBB_FUNCTION int ebb_memory_release(const void *address, size_t bytes);
 

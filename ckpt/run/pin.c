@@ -5,6 +5,7 @@
 #include "alloc/base/driver.h"
 #include "alloc/base/status.h"
 #include "alloc/device.h"
+#include "ckpt/run/residence/residence.h"
 #include "ckpt/run/state.h"
 #include "offload/ebb_offload.h"
 
@@ -109,10 +110,10 @@ ebb_status_t ebb_buffer_bring(ebb_buffer_t *b)
     ebb_access_t access = {.buffer = b};
     ebb_operation_t op = {
         .kind = EBB_OTHER, .name = "pin", .stream = stream, .access = &access, .access_count = 1};
-    ebb_pinned_call_is_final(); /* it may have changed something already */
-    EBB_TRY(ebb_run_before(dev, &op));
+    ebb_pinned_call_is_final();               /* it may have changed something already */
+    EBB_TRY(ebb_residence_acquire(dev, &op)); /* none of the program's: it is no part of a step */
     CUresult result = ebb_await_stream(ebb_stream_handle(stream));
-    ebb_run_after(dev, &op, CUDA_ERROR_NOT_READY); /* was none of the program's */
+    ebb_residence_release(&op);
     return (ebb_status_t)result;
 }
 

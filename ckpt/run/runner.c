@@ -241,12 +241,12 @@ static bool act_at_boundary(ebb_device_t *dev)
     ebb_buffer_t **present = next && next->learned ? ebb_tracker_present(dev, next->learned) : NULL;
     if (runner->driving && !ebb_drive_active(dev))
         take_leave(dev);
+    else if (runner->driving && runner->driving->terms != runner->terms)
+        ebb_run_leave(dev, "the program has asked for something else");
     else if (runner->driving && ebb_variant_itself(runner->driving) != next)
         ebb_run_turn_to(dev, next);
     else if (runner->driving && ebb_chunks_created(dev) > ebb_chunks_limit(dev))
         ebb_run_leave(dev, "what is not ebb's has grown beyond its reserve");
-    else if (runner->driving && runner->driving->terms != runner->terms)
-        ebb_run_leave(dev, "the program has asked for something else");
     else if (runner->driving && next->sparing.spared)
         ebb_run_leave(dev, "most steps fit without it");
     else if (runner->driving)

@@ -18,31 +18,32 @@ bool ebb_run_budget(ebb_device_t *dev, size_t bytes)
     runner->sized = true;
     for (unsigned i = 0; i < EBB_DRIVES; i++) {
         ebb_variant_t *k = &runner->variant[i];
+        if (k->phase == EBB_PHASE_REACTIVE && k->learned && (k->refused || k->rest))
+            k->phase = EBB_PHASE_DRIVE;
         k->refused = k->rest = k->rested = k->fruitless = k->failures = 0;
         k->alone = false;
         k->sparing = (ebb_sparing_t){.seen = 0};
-        if (k->phase == EBB_PHASE_REACTIVE && k->learned)
-            k->phase = EBB_PHASE_DRIVE;
     }
+    if (ebb_drive_active(dev))
+        ebb_drive_leave(dev, "the budget is another one");
     ebb_variant_take_budget(dev, bytes);
     ebb_log(EBB_INFO, "the budget is %zu MiB from here on: the program says so", bytes >> 20);
-    return !ebb_chunks_excess(dev);
+    return !ebb_chunks_excess(dev) && ebb_usage(dev).overhead_bytes <= bytes;
 }
 
 /* ---- buffers that are kept ---- */
 
-/* In the traces of what is followed and driven, and in others when their plans are installed again (runner_plan.c). */
-static void note_kept(ebb_device_t *dev, const ebb_buffer_t *b)
+static ebb_recording_t *recording_of(const ebb_variant_t *k)
 {
-    struct ebb_runner *runner = dev->run->runner;
-    const ebb_recording_t *followed = dev->run->tracked->learned;
-    if (ebb_drive_active(dev)) {
-        runner->terms += !ebb_drive_keep(dev, b);
-    } else if (followed && b->number) {
-        ebb_trace_buffer_t *known = &followed->trace->buffer[b->number - 1];
-        runner->terms += !known->kept;
-        known->kept = true;
-    }
+    ebb_recording_t *r = k->learned ? k->learned : k->profile ? ebb_profile_recording(k->profile) : NULL;
+    return r && r->trace ? r : NULL;
+}
+
+/* Of what is followed or driven; what outlives steps is noted when a plan is installed (runner_plan.c). */
+static void note_kept(ebb_device_t *dev, ebb_recording_t *learned, uint32_t number)
+{
+    if (learned && number && number <= learned->trace->buffer_count)
+        dev->run->runner->terms += ebb_recording_keep(learned, number - 1);
 }
 
 static void note_kept_no_more(ebb_device_t *dev)
@@ -50,9 +51,9 @@ static void note_kept_no_more(ebb_device_t *dev)
     struct ebb_runner *runner = dev->run->runner;
     runner->terms++;
     for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++) {
-        const ebb_recording_t *r = runner->variant[i].learned;
-        for (uint32_t b = 0; r && b < r->trace->buffer_count; b++)
-            r->trace->buffer[b].kept = false;
+        ebb_recording_t *r = recording_of(&runner->variant[i]);
+        if (r)
+            ebb_recording_keep_nothing(r);
     }
 }
 
@@ -63,6 +64,14 @@ static uint64_t steps_of(ebb_device_t *dev)
     return s.completed + s.interrupted;
 }
 
+/* What a plan that provides for it has in place needs nothing. */
+static ebb_status_t bring(ebb_device_t *dev, ebb_buffer_t *b)
+{
+    if (ebb_drive_active(dev))
+        ebb_drive_keep(dev, b);
+    return ebb_drive_active(dev) && b->number ? 0 : ebb_buffer_bring(b);
+}
+
 ebb_status_t ebb_buffer_keep(ebb_buffer_t *b)
 {
     ebb_visit_t visit;
@@ -71,9 +80,13 @@ ebb_status_t ebb_buffer_keep(ebb_buffer_t *b)
         return 0;
     ebb_status_t status = ebb_device_visit(dev, &visit);
     if (!status) {
+        const bool drives = ebb_drive_active(dev);
+        ebb_recording_t *learned = drives ? ebb_drive_recording(dev) : dev->run->tracked->learned;
+        const uint32_t number = b->number == UINT32_MAX ? 0 : b->number; /* another plan's */
         b->kept_since = steps_of(dev);
-        note_kept(dev, b);
-        status = ebb_buffer_bring(b);
+        status = bring(dev, b);
+        if (!status)
+            note_kept(dev, learned, number);
         ebb_device_return(visit);
     }
     b->kept -= status != 0;
@@ -83,6 +96,6 @@ ebb_status_t ebb_buffer_keep(ebb_buffer_t *b)
 void ebb_buffer_keep_no_more(ebb_buffer_t *b)
 {
     ebb_device_t *dev = b->range->device;
-    if (b->kept && !--b->kept && b->kept_since != steps_of(dev))
+    if (b->kept && !--b->kept && steps_of(dev) > b->kept_since + 1)
         note_kept_no_more(dev);
 }

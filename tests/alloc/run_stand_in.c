@@ -1,5 +1,6 @@
 #include "run_stand_in.h"
 
+#include "ckpt/run/residence/residence.h"
 #include "ckpt/run/stats/stats.h"
 #include "offload/ebb_offload.h"
 
@@ -156,4 +157,14 @@ __attribute__((weak)) bool ebb_pinned_is_wanted(void)
 __attribute__((weak)) void ebb_pinned_expect_nothing(ebb_device_t *dev)
 {
     (void)dev;
+}
+
+__attribute__((weak)) ebb_status_t ebb_residence_acquire(ebb_device_t *dev, ebb_operation_t *operation)
+{
+    return ebb_run_before(dev, operation);
+}
+
+__attribute__((weak)) void ebb_residence_release(const ebb_operation_t *operation)
+{
+    ebb_run_after(NULL, operation, CUDA_ERROR_NOT_READY);
 }

@@ -91,11 +91,22 @@ static void activation_that_is_kept_is_moved_by_no_plan(void **state)
     const program_run_t run = told("EBB_BUDGET=52MiB", "keep=1");
     const said_t at = said(&run, "at"), until = said(&run, "until"), end = said(&run, "end");
     print_message("driven: %.0f, %.0f, %.0f\n", at.driven, until.driven, end.driven);
-    assert_int_equal(count_of(&run, "the program keeps a buffer that plans move"), 1);
+    const unsigned left = count_of(&run, "the program keeps a buffer that plans move");
+    assert_true(left >= 1 && left <= 2);
     assert_true(until.driven >= at.driven + AT - 3 && end.driven >= until.driven + AT - 2);
 }
 
 /* Plans of two variants beside each other: what is kept in the steps of one is left alone by the other's. */
+/* Of two variants, which a plan is driven for in turn. */
+static void budget_is_followed_by_steps_of_two_sizes(void **state)
+{
+    (void)state;
+    const program_run_t run = told("EBB_BUDGET=52MiB", "short=2 small=44 large=100 steps=90 at=30");
+    const said_t until = said(&run, "until"), end = said(&run, "end");
+    assert_true(end.plans >= until.plans + 2 && end.mapped > 60 * MIB);
+    assert_true(end.driven >= until.driven + 25);
+}
+
 static void activation_that_is_kept_is_so_in_steps_of_two_sizes(void **state)
 {
     (void)state;
@@ -104,6 +115,22 @@ static void activation_that_is_kept_is_so_in_steps_of_two_sizes(void **state)
     print_message("driven: %.0f, %.0f, %.0f\n", at.driven, until.driven, end.driven);
     assert_true(count_of(&run, "the program keeps a buffer that plans move") <= 2);
     assert_true(until.driven >= at.driven + 25 && end.driven >= until.driven + 28);
+}
+
+/* Within each step: what is driven goes on, whether plans move the weights or not; within one step, so much that there is no plan for it. */
+static void memory_that_is_kept_within_steps_leaves_them_driven(void **state)
+{
+    (void)state;
+    static const char *const runs[][2] = {
+        {"EBB_BUDGET=52MiB", "within=1"}, {"EBB_BUDGET=64MiB", "within=1"}, {"EBB_BUDGET=52MiB", "greedy=1"}};
+    for (int i = 0; i < 3; i++) {
+        const program_run_t run = told(runs[i][0], runs[i][1]);
+        const said_t at = said(&run, "at"), until = said(&run, "until"), end = said(&run, "end");
+        print_message("%s: driven: %.0f, %.0f, %.0f; plans %.0f, %.0f, %.0f\n", runs[i][1], at.driven,
+                      until.driven, end.driven, at.plans, until.plans, end.plans);
+        assert_true(until.driven >= at.driven + AT - 4 && end.driven >= until.driven + AT - 2);
+        assert_true(until.plans <= at.plans + 2 && end.plans == until.plans);
+    }
 }
 
 static void activation_that_is_kept_is_not_evicted(void **state)
@@ -154,8 +181,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_decided_while_decisions_are_paused),
         cmocka_unit_test(budget_is_followed_both_ways),
+        cmocka_unit_test(budget_is_followed_by_steps_of_two_sizes),
         cmocka_unit_test(activation_that_is_kept_is_moved_by_no_plan),
         cmocka_unit_test(activation_that_is_kept_is_so_in_steps_of_two_sizes),
+        cmocka_unit_test(memory_that_is_kept_within_steps_leaves_them_driven),
         cmocka_unit_test(activation_that_is_kept_is_not_evicted),
         cmocka_unit_test(memory_that_is_kept_is_there_by_every_means),
         cmocka_unit_test(steps_that_are_marked_are_driven_and_named),

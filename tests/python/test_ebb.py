@@ -79,7 +79,6 @@ class UnderEbb(unittest.TestCase):
 class Command(unittest.TestCase):
     def test_script_is_run_by_this_interpreter(self):
         script = HERE / "trainer.py"
-        self.assertFalse(os.access(script, os.X_OK))
         run = subprocess.run(
             [sys.executable, "-m", "ebb", "run", "-b", str(BUDGET), "--", script, "plain"],
             env={**os.environ, "SOFTGPU_MEMORY": "256M"},

@@ -115,8 +115,14 @@ bool ebb_drive_before(ebb_device_t *dev, ebb_operation_t *operation);
 /* After it was issued, or could not be: then the drive ends. */
 void ebb_drive_after(ebb_device_t *dev, const ebb_operation_t *operation, bool issued);
 
-/* The program keeps a buffer: what is learned says so from now on. False: plans that are installed may move it; they are left. */
-bool ebb_drive_keep(ebb_device_t *dev, const ebb_buffer_t *buffer);
+/* Of the plan that is driven. */
+ebb_recording_t *ebb_drive_recording(ebb_device_t *dev);
+/* The program keeps a buffer: plans that are installed and may move it are left. */
+void ebb_drive_keep(ebb_device_t *dev, const ebb_buffer_t *buffer);
+/* It has kept this buffer of the recording, for the second time: what is learned says so from now on. True: it has not before. */
+bool ebb_recording_keep(ebb_recording_t *learned, uint32_t buffer);
+/* Nothing does any more. */
+void ebb_recording_keep_nothing(ebb_recording_t *learned);
 /* What it keeps of what outlives the step is noted in what is learned. True: there is more of that than before. */
 bool ebb_drive_note_kept(ebb_device_t *dev, ebb_recording_t *learned, ebb_buffer_t *const *present);
 

@@ -1,7 +1,12 @@
-/* drive_keep.c: buffers that the program keeps on the device (ebb.h). What is learned says so, plans follow from that; one that was made before it
- * may have to be left. */
+/* drive_keep.c: buffers that the program keeps on the device (ebb.h). A plan that moves one is left. What is learned says so, and plans follow from
+ * that: of what is kept when a step begins, and of what is kept within steps for the second time. */
+#include <stdlib.h>
+
 #include "ckpt/run/drive/internal.h"
 #include "ckpt/run/state.h"
+
+/* What is kept once within a step need not be in the next one. */
+enum { ONCE = 1 };
 
 /* The buffer's number in the recording of an installed plan, as far as it can be told; EBB_NONE: it is none of its. */
 static uint32_t number_in(ebb_device_t *dev, const drive_t *drive, const ebb_buffer_t *b)
@@ -24,20 +29,39 @@ static bool stays(const ebb_plan_t *p, uint32_t place)
     return !moved;
 }
 
-bool ebb_drive_keep(ebb_device_t *dev, const ebb_buffer_t *b)
+ebb_recording_t *ebb_drive_recording(ebb_device_t *dev)
+{
+    return ebb_driven(dev)->learned;
+}
+
+void ebb_drive_keep(ebb_device_t *dev, const ebb_buffer_t *b)
 {
     bool kept = true;
     for (unsigned i = 0; i < EBB_DRIVES; i++) {
         const drive_t *drive = &dev->run->drives->of[i];
         const uint32_t number = drive->installed ? number_in(dev, drive, b) : EBB_NONE;
-        if (number == EBB_NONE)
-            continue;
-        drive->learned->trace->buffer[number].kept = true;
-        kept &= stays(drive->plan, number);
+        kept &= number == EBB_NONE || stays(drive->plan, number);
     }
     if (!kept)
         ebb_drive_leave(dev, "the program keeps a buffer that plans move");
-    return kept;
+}
+
+bool ebb_recording_keep(ebb_recording_t *learned, uint32_t buffer)
+{
+    ebb_trace_buffer_t *t = &learned->trace->buffer[buffer];
+    if (!learned->keeps)
+        learned->keeps = calloc(learned->trace->buffer_count, sizeof *learned->keeps);
+    if (!learned->keeps || t->kept || learned->keeps[buffer]++ < ONCE)
+        return false;
+    return t->kept = true;
+}
+
+void ebb_recording_keep_nothing(ebb_recording_t *learned)
+{
+    for (uint32_t i = 0; i < learned->trace->buffer_count; i++)
+        learned->trace->buffer[i].kept = false;
+    free(learned->keeps);
+    learned->keeps = NULL;
 }
 
 bool ebb_drive_note_kept(ebb_device_t *dev, ebb_recording_t *learned, ebb_buffer_t *const *present)

@@ -33,6 +33,7 @@ typedef struct ebb_recording {
     uint64_t *generation; /* [buffers] of the buffer that was recorded */
     CUdeviceptr *address; /* [buffers] */
     uint64_t *left; /* [buffers] of what the last step that was followed has left behind; 0: it was freed */
+    uint8_t *keeps; /* [buffers] how often the program has kept it within steps (drive_keep.c); NULL: none yet */
     struct ebb_verify *verify; /* replay.h; NULL: none yet */
     ebb_stream_t
         *stream; /* the first operation's; trace->operation[i].stream is 0 for all if it is the only one */

@@ -340,6 +340,7 @@ void ebb_recording_delete(ebb_recording_t *r)
     free(r->tables_at);
     free(r->generation);
     free(r->address);
+    free(r->keeps);
     free(r->left);
     *r = (ebb_recording_t){0};
 }

@@ -155,6 +155,8 @@ def keep(*things: Any) -> Iterator[None]:
     try:
         for thing in things if library else ():
             address, size = _range_of(thing)
+            if not size:
+                continue
             _check(library.ebb_memory_keep(address, size), "keep")  # type: ignore[union-attr]
             kept.append((address, size))
         yield

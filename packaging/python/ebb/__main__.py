@@ -10,11 +10,11 @@ BINARY = pathlib.Path(__file__).parent / "bin" / "ebb"
 
 
 def with_interpreter(arguments: list[str]) -> list[str]:
-    """`run -b 60% -- train.py` becomes `run -b 60% -- PYTHON train.py`; a script that can be executed keeps its own first line."""
+    """`run -b 60% -- train.py` becomes `run -b 60% -- PYTHON train.py`."""
     if "--" not in arguments:
         return arguments
     program = arguments.index("--") + 1
-    if program < len(arguments) and arguments[program].endswith(".py") and not os.access(arguments[program], os.X_OK):
+    if program < len(arguments) and arguments[program].endswith(".py"):
         return [*arguments[:program], sys.executable, *arguments[program:]]
     return arguments
 

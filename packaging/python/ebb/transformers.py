@@ -11,8 +11,7 @@ import ebb
 
 class EbbCallback(TrainerCallback):
     """Adds ebb.figures() to what the Trainer logs and keeps in `state.log_history`. A callback that reports elsewhere and comes before it in the Trainer's list
-    does not see them. mark_steps: also says where each optimizer step begins (ebb.step): for a model whose layers are taken for steps; evaluations have
-    no plan then."""
+    does not see them. mark_steps: also says where each optimizer step begins (ebb.step): for a model whose layers are taken for steps."""
 
     def __init__(self, mark_steps: bool = False) -> None:
         self._mark_steps = mark_steps

@@ -1,12 +1,14 @@
 /* told.c: a small training loop that knows of ebb (ckpt/run/ebb.h), and runs without it as well.
  *
- *   told [steps=N] [at=STEP] [short=N] [mark=1] [pause=1] [keep=1] [hold=1] [small=MIB large=MIB]
+ *   told [steps=N] [at=STEP] [short=N] [mark=1] [pause=1] [keep=1] [hold=1] [within=1] [greedy=1] [small=MIB large=MIB]
  *
  * A step: forward through LAYERS layers, each activation its own stream-ordered allocation, backward, update. From step `at` to step 2 * `at`
  *
  *   pause=1  decisions are paused
  *   keep=1   the activation of layer 1 is kept in each step, from when it is made until it is read
  *   hold=1   weights and gradients of all layers are kept
+ *   within=1 the weights are kept from the beginning of each step to its end
+ *   greedy=1 in step `at` alone, activations are kept until there is no room for more, and released at once
  *   small=   the budget is so many MiB, and `large` before and after
  *
  * mark=1: each step is marked, and has a name. short=N: every N-th step has half the batch.
@@ -37,7 +39,7 @@ enum { LAYERS = 8, CHUNK_FLOATS = EBB_CHUNK_KIB * 256, N = 2 * CHUNK_FLOATS };
     } while (0)
 
 typedef struct told {
-    int steps, at, half, mark, pause, keep, hold, small, large;
+    int steps, at, half, mark, pause, keep, hold, within, greedy, small, large;
     size_t n; /* floats of an activation of this step */
     cudaStream_t stream;
     float *w[LAYERS], *dw[LAYERS], *x[LAYERS + 1];
@@ -99,10 +101,36 @@ static void look_at_kept(const told_t *t, bool keeps)
     EXPECT(!keeps || fetches() == before);
 }
 
+static void keep_weights(const told_t *t, int (*does)(const void *address, size_t bytes))
+{
+    for (int i = 0; i < LAYERS; i++)
+        EXPECT(!does(t->w[i], CHUNK_FLOATS * sizeof(float)));
+}
+
+static void keep_all_that_fit(const told_t *t)
+{
+    const size_t activation = t->n * sizeof(float), weight = CHUNK_FLOATS * sizeof(float);
+    int kept = 0, result = 0;
+    while (kept < 3 * LAYERS && !result) {
+        const int layer = kept / 3;
+        float *const of_layer[] = {t->x[layer], t->w[layer], t->dw[layer]};
+        result = ebb_memory_keep(of_layer[kept % 3], kept % 3 ? weight : activation);
+        kept += !result;
+    }
+    EXPECT(result == -ENOMEM);
+    for (; kept--;) {
+        float *const of_layer[] = {t->x[kept / 3], t->w[kept / 3], t->dw[kept / 3]};
+        EXPECT(!ebb_memory_release(of_layer[kept % 3], kept % 3 ? weight : activation));
+    }
+}
+
 static void train(told_t *t, int step)
 {
     t->n = t->half && step % t->half == 0 ? N / 2 : N;
     const bool keeps = is_there() && t->keep && is_between(t, step);
+    const bool within = is_there() && t->within && is_between(t, step);
+    if (within)
+        keep_weights(t, ebb_memory_keep);
     t->x[0] = new_floats(t);
     CHECK(loop_fill(t->x[0], (unsigned)step * 7919u, t->n, t->stream));
     for (int i = 0; i < LAYERS; i++) {
@@ -113,6 +141,8 @@ static void train(told_t *t, int step)
     }
     if (t->keep)
         look_at_kept(t, keeps);
+    if (is_there() && t->greedy && step == t->at)
+        keep_all_that_fit(t);
     float *dout = new_floats(t);
     CHECK(loop_fill(dout, 99, t->n, t->stream));
     for (int i = LAYERS; i-- > 0;) {
@@ -129,6 +159,8 @@ static void train(told_t *t, int step)
     CHECK(cudaFreeAsync(t->x[0], t->stream));
     for (int i = 0; i < LAYERS; i++)
         CHECK(loop_update(t->w[i], t->dw[i], t->counter, 1e-3f, CHUNK_FLOATS, t->stream));
+    if (within)
+        keep_weights(t, ebb_memory_release);
 }
 
 /* ---- what it tells ebb, and asks ---- */
@@ -202,6 +234,7 @@ static void misuse(const told_t *t)
     size_t old[2] = {1, 1};
     EXPECT(ebb_device_count() == 1 && budget);
     EXPECT(ebb_budget_set(0, "60%peak") == -EINVAL && ebb_budget_set(0, "many") == -EINVAL);
+    EXPECT(ebb_budget_set(0, "nan") == -EINVAL && ebb_budget_set(0, "20") == -EINVAL);
     EXPECT(ebb_budget_set(0, "0") == -EINVAL && ebb_budget_set(0, NULL) == -EINVAL &&
            ebb_budget_set(-2, "1GiB") == -EINVAL);
     EXPECT(ebb_budget_set(7, "1GiB") == -ENODEV && !ebb_budget(7) && ebb_budget(0) == budget);
@@ -232,6 +265,8 @@ int main(int argc, char **argv)
     t.pause = trainer_option(argc, argv, "pause", 0);
     t.keep = trainer_option(argc, argv, "keep", 0);
     t.hold = trainer_option(argc, argv, "hold", 0);
+    t.within = trainer_option(argc, argv, "within", 0);
+    t.greedy = trainer_option(argc, argv, "greedy", 0);
     t.small = trainer_option(argc, argv, "small", 0);
     t.large = trainer_option(argc, argv, "large", 0);
     set_up(&t);
