@@ -173,13 +173,13 @@ static ebb_buffer_t *next_buffer(ebb_t *ebb, CUdeviceptr *at, CUdeviceptr end)
     return NULL;
 }
 
-/* From `from` until before `end`. How many there are. */
-static unsigned release(ebb_t *ebb, CUdeviceptr from, CUdeviceptr end)
+/* From `from` until before `end`. */
+static int release(ebb_t *ebb, CUdeviceptr from, CUdeviceptr end)
 {
     unsigned count = 0;
     for (ebb_buffer_t *b; (b = next_buffer(ebb, &from, end)) != NULL; count++)
         ebb_buffer_keep_no_more(b);
-    return count;
+    return count ? 0 : -ENOENT;
 }
 
 static int keep(ebb_t *ebb, CUdeviceptr from, CUdeviceptr end)
@@ -205,7 +205,9 @@ static ebb_device_t *enter_range(CUdeviceptr from)
     return dev;
 }
 
-int ebb_memory_keep(const void *address, size_t bytes)
+/* On the address's device. */
+static int about(const void *address, size_t bytes,
+                 int (*does)(ebb_t *ebb, CUdeviceptr from, CUdeviceptr end))
 {
     const CUdeviceptr from = (CUdeviceptr)(uintptr_t)address, end = from + bytes;
     if (end <= from)
@@ -213,21 +215,18 @@ int ebb_memory_keep(const void *address, size_t bytes)
     ebb_device_t *dev = enter_range(from);
     if (!dev)
         return -ENOENT;
-    const int result = keep(dev->ebb, from, end);
+    const int result = does(dev->ebb, from, end);
     ebb_unlock();
     ebb_call_again(CUDA_SUCCESS);
     return result;
 }
 
+int ebb_memory_keep(const void *address, size_t bytes)
+{
+    return about(address, bytes, keep);
+}
+
 int ebb_memory_release(const void *address, size_t bytes)
 {
-    const CUdeviceptr from = (CUdeviceptr)(uintptr_t)address, end = from + bytes;
-    if (end <= from)
-        return -EINVAL;
-    ebb_device_t *dev = enter_range(from);
-    if (!dev)
-        return -ENOENT;
-    const unsigned count = release(dev->ebb, from, end);
-    ebb_unlock();
-    return count ? 0 : -ENOENT;
+    return about(address, bytes, release);
 }
