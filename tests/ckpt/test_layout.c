@@ -32,6 +32,12 @@ static const kernel_t cat_contiguous = {
            "10OpaqueTypeILj2EEEjLi4ELi128ELi1ELi16ELi8EEEv"
            "PcNS1_25CatArrInputTensorMetadataIT_T0_XT2_EXT3_EEENS1_16TensorSizeStrideIS8_Lj4EEEiS8_",
     {{0, 8}, {8, 2720}, {2728, 32}, {2760, 4}, {2764, 4}}};
+static const kernel_t indexed = {
+    NATIVE
+    "24index_elementwise_kernelILi128ELi4EZNS0_16gpu_index_kernelIZNS0_17index_kernel_implINS0_"
+    "10OpaqueTypeILi8EEEEEvRNS_18TensorIteratorBaseEN3c108ArrayRefIlEESA_EUlPcPKclE_EEvS7_SA_SA_RKT_bEUliE_"
+    "EEvlT1_",
+    {{0, 8}, {8, 1240}}};
 static const kernel_t lists = {NATIVE
                                "63_GLOBAL__N__64fe0ca5_30_ForeachBinaryOpScalarTensor_cu25multi_tensor_apply_"
                                "kernelINS1_18TensorListMetadataILi2EEENS1_"
@@ -268,6 +274,29 @@ static void offsets_by_themselves(void **state)
     check(&l, 640, 648, EBB_ROLE_UNKNOWN);
 }
 
+/* As many indices as it says; the functor behind it has no members. */
+static void index_has_its_indices_and_nothing_behind(void **state)
+{
+    (void)state;
+    static launch_t l;
+    begin(&l, &indexed);
+    put(&l, 8, 2);
+    put_divider(&l, 12, 7);
+    put_divider(&l, 24, 4096);
+    put(&l, 632, 2);
+    ask(&l, &indexed);
+    check(&l, 0, 8, EBB_ROLE_UNKNOWN);
+    check(&l, 40, 312, EBB_ROLE_UNUSED);
+    check(&l, 616, 632, EBB_ROLE_OPERAND);
+    check(&l, 632, 640, EBB_ROLE_NUMBER);
+    check(&l, 640, 656, EBB_ROLE_OPERAND);
+    check(&l, 656, 840, EBB_ROLE_UNUSED);
+    check(&l, 840, 1248, EBB_ROLE_NUMBER);
+    put(&l, 632, 26); /* more than there is room for */
+    ask(&l, &indexed);
+    check(&l, 616, 1248, EBB_ROLE_UNKNOWN);
+}
+
 /* Two of them, of the input and of the output, where nothing but what is in them says where; then the addresses. */
 static void reduction_has_a_second_output_if_it_says_so(void **state)
 {
@@ -440,6 +469,7 @@ int main(void)
         cmocka_unit_test(cleanup_has_an_address_for_each_block),
         cmocka_unit_test(lambda_has_the_dimensions_that_its_dividers_show),
         cmocka_unit_test(offsets_by_themselves),
+        cmocka_unit_test(index_has_its_indices_and_nothing_behind),
         cmocka_unit_test(reduction_has_a_second_output_if_it_says_so),
         cmocka_unit_test(tensor_info_has_as_many_dimensions_as_it_says),
         cmocka_unit_test(what_is_not_exactly_so_is_not_known),

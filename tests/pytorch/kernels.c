@@ -96,8 +96,8 @@ static void write_library(void)
 static void write_known(void)
 {
     static const char *const families[] = {
-        "CatArrayBatchedCopy", "multi_tensor_apply_kernel", "_cleanupI",    "gpu_kernel_impl",
-        "16OffsetCalculatorI", "13reduce_kernelI",          "10TensorInfoI"};
+        "CatArrayBatchedCopy", "multi_tensor_apply_kernel", "_cleanupI",        "gpu_kernel_impl",
+        "16gpu_index_kernelI", "16OffsetCalculatorI",       "13reduce_kernelI", "10TensorInfoI"};
     for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
         const char *unknown = NULL;
         unsigned all = 0, known = 0;

@@ -11,8 +11,8 @@
 #                     bits within 80, 60 and 45% beside those without ebb, and which launches are proven (compute/report.py). At 80% once more
 #                     without copies: kernels take so long here that all copies are hidden, and no plan that may copy recomputes anything
 #   --expect WHAT     found (default), learned or driven: at least that, within every budget
-#   -- OPTIONS        of tests/gpu/pytorch_models.py; by default a small GPT-2. With --compute: of one model, behind those of `small`; operators are
-#                     not tried then. With --parallel two ranks are started, by torchrun, a GPU each; the budget is each one's
+#   -- OPTIONS        of tests/gpu/pytorch_models.py, or of stock.py (--model trainer-...); by default a small GPT-2. With --compute: of one model,
+#                     behind those of `small`; operators are not tried then. With --parallel two ranks are started, by torchrun, a GPU each; the budget is each one's
 #
 # OUT has links to the wheel, its kernels' library (made once, half a minute), and of each budget log, statistics and output. BUILD_FOLDER: build.
 set -euo pipefail
@@ -168,10 +168,11 @@ is_parallel() {
 
 # trains <name> <command>...: its output in OUT/<name>.json, its log in OUT/<name>.log.
 trains() {
-    local name=$1 launcher=()
+    local name=$1 launcher=() script=$root/tests/gpu/pytorch_models.py
     shift
+    [[ " ${options[*]} " != *' --model trainer-'* ]] || script=$here/stock.py
     ! is_parallel || launcher=(-m torch.distributed.run --standalone --nproc-per-node 2)
-    timeout 1800 "$@" "$python" "${launcher[@]}" "$root/tests/gpu/pytorch_models.py" "${options[@]}" >"$out/$name.json" 2>"$out/$name.log" || {
+    timeout 1800 "$@" "$python" "${launcher[@]}" "$script" "${options[@]}" >"$out/$name.json" 2>"$out/$name.log" || {
         echo "PyTorch failed ($name); $out/$name.log ends so:"
         tail -n 15 "$out/$name.log"
         return 1

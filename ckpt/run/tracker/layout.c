@@ -222,6 +222,15 @@ static const struct structure {
              {ONE, MOST_DIMENSIONS, DIVIDER_BYTES, ONE, EBB_MEANT_SOME_DIVIDED, 0},
              {ONE, MOST_DIMENSIONS, 4, OPERANDS, EBB_MEANT_SOME_DIVIDED, 0}, /* strides */
              {ONE, OPERANDS, 8, ONE, EBB_MEANT_ALL, .align = 8, .addresses = true}}},
+    {"24index_elementwise_kernelI", "16gpu_index_kernelI", 1, 1, NULL,
+     .row = {{ONE, ONE, 4, ONE, EBB_MEANT_ALL},
+             {ONE, MOST_DIMENSIONS, DIVIDER_BYTES, ONE, EBB_MEANT_DIVIDED, 0},
+             {ONE, MOST_DIMENSIONS, 4, THREE, EBB_MEANT_DIVIDED, 0},
+             {ONE, TWO, 8, ONE, EBB_MEANT_ALL, .align = 8, .addresses = true}, /* to and from where */
+             {ONE, ONE, 4, ONE, EBB_MEANT_ALL},
+             {ONE, MOST_DIMENSIONS, 8, ONE, EBB_MEANT_SAID, 4, .align = 8, .addresses = true}, /* indices, */
+             {ONE, MOST_DIMENSIONS, 8, TWO, EBB_MEANT_ALL}, /* sizes and strides of what they go into */
+             {ONE, ONE, 8, ONE, EBB_MEANT_ALL}}},           /* a functor without members */
     {"16OffsetCalculator", "16OffsetCalculator", 0, UINT32_MAX, read_calculator,
      .row = {{ONE, ONE, 4, ONE, EBB_MEANT_ALL},
              {ONE, MOST_DIMENSIONS, DIVIDER_BYTES, ONE, EBB_MEANT_DIVIDED, 0},

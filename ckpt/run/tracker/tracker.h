@@ -152,6 +152,8 @@ void ebb_words_forget(ebb_t *ebb);
  *     (native/cuda/ForeachReduceOp.cu).
  *   - OffsetCalculator, alone or as the first member of an elementwise kernel's lambda: as many dimensions as it says, each with the
  *     numbers by which to divide by its size (cuda/detail/OffsetCalculator.cuh, IntegerDivider.cuh, native/cuda/CUDALoops.cuh).
+ *   - gpu_index_kernel's lambda in index_elementwise_kernel: an OffsetCalculator first, as many indices as it says, and behind all of it a functor without
+ *     members, whose eight bytes the host does not fill in (native/cuda/IndexKernelUtils.cuh, IndexKernel.cu).
  *   - ReduceOp of reduce_kernel, in which there are two of these, and one address or two of outputs (native/cuda/Reduce.cuh).
  *   - TensorInfo of indexing, dropout, sorting: as many dimensions as it says (cuda/detail/TensorInfo.cuh).
  * A kernel is known by its mangled name, a structure of its only if it has the size that follows from the name, and a launch's only if what
