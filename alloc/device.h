@@ -496,10 +496,10 @@ struct ebb_chunk {
     ebb_mark_t freed; /* while free */
 };
 
-/* Fixes the budget. `others_bytes` of the budget are held by what ebb does not serve (context,
+/* The most that a budget may be; it is that at first. `others_bytes` of the budget are held by what ebb does not serve (context,
  * modules, libraries). */
 void ebb_chunks_init(ebb_device_t *dev, size_t budget_bytes, size_t others_bytes);
-/* Another budget from now on, no larger than the first. What exists beyond it is released as it becomes free (ebb_heap_shrink). */
+/* Another budget from now on, no larger than what the pool was made for. What exists beyond it is released as it becomes free (ebb_heap_shrink). */
 void ebb_chunks_budget(ebb_device_t *dev, size_t budget_bytes);
 /* The peak is counted from now on. */
 void ebb_chunks_forget_peak(ebb_device_t *dev);

@@ -39,7 +39,7 @@ static ebb_recording_t *recording_of(const ebb_variant_t *k)
     return r && r->trace ? r : NULL;
 }
 
-/* Of what is followed or driven; what outlives steps is noted when a plan is installed (runner_plan.c). */
+/* Of what is followed or driven, if it is one of its numbers; what outlives steps is noted when a plan is installed (runner_plan.c). */
 static void note_kept(ebb_device_t *dev, ebb_recording_t *learned, uint32_t number)
 {
     if (learned && number && number <= learned->trace->buffer_count)
@@ -58,10 +58,10 @@ static void note_kept_no_more(ebb_device_t *dev)
 }
 
 /* How many steps have ended, in whatever way. */
-static uint64_t steps_of(ebb_device_t *dev)
+static uint64_t steps_of(const ebb_device_t *dev)
 {
-    const ebb_steps_t s = ebb_steps(dev);
-    return s.completed + s.interrupted;
+    const ebb_steps_t *s = &dev->run->runner->steps;
+    return s->completed + s->interrupted;
 }
 
 /* What a plan that provides for it has in place needs nothing. */
@@ -82,7 +82,7 @@ ebb_status_t ebb_buffer_keep(ebb_buffer_t *b)
     if (!status) {
         const bool drives = ebb_drive_active(dev);
         ebb_recording_t *learned = drives ? ebb_drive_recording(dev) : dev->run->tracked->learned;
-        const uint32_t number = b->number == UINT32_MAX ? 0 : b->number; /* another plan's */
+        const uint32_t number = b->number;
         b->kept_since = steps_of(dev);
         status = bring(dev, b);
         if (!status)

@@ -158,7 +158,8 @@ static inline size_t oldest(const past_t *p)
     return p->count > p->room ? p->count - p->room : 0;
 }
 
-void past_push(past_t *p, const ebb_step_operation_t *op, uint64_t live);
+/* mark: it is the stream's first one behind a mark of the program's. */
+void past_push(past_t *p, const ebb_step_operation_t *op, uint64_t live, bool mark);
 /* Twice the room. False: no memory. */
 bool past_grow(past_t *p);
 

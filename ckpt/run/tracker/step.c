@@ -135,10 +135,8 @@ static ebb_step_event_t push(const ebb_step_finder_t *f, stream_t *l, const ebb_
     l->searching = searching;
     if (searching && l->past.count >= l->past.room && l->past.room < f->longest_room && !past_grow(&l->past))
         l->searching = false;
-    ebb_step_operation_t own = *op;
-    own.mark = l->marks != f->marks;
+    past_push(&l->past, op, l->fewest, l->marks != f->marks);
     l->marks = f->marks;
-    past_push(&l->past, &own, l->fewest);
     l->fewest = UINT64_MAX;
     l->used_at = f->operations;
     const ebb_step_event_t event = follow_take(l->follow, &l->past);

@@ -10,11 +10,11 @@ uint64_t triple_of(uint64_t a, uint64_t b, uint64_t c)
     return h ^ h >> 32;
 }
 
-void past_push(past_t *p, const ebb_step_operation_t *op, uint64_t live)
+void past_push(past_t *p, const ebb_step_operation_t *op, uint64_t live, bool mark)
 {
     const size_t i = p->count++;
     entry_t *e = at(p, i);
-    *e = (entry_t){.coarse = op->coarse, .fine = op->fine, .live = live, .turn = op->turn, .mark = op->mark};
+    *e = (entry_t){.coarse = op->coarse, .fine = op->fine, .live = live, .turn = op->turn, .mark = mark};
     e->triple = i < 2 ? op->coarse : triple_of(at(p, i - 2)->coarse, at(p, i - 1)->coarse, op->coarse);
 }
 
