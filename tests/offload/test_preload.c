@@ -101,7 +101,8 @@ static const Elf64_Shdr *section(const char *image, unsigned type)
     return NULL;
 }
 
-/* What it defines for others: the hooks, its version and the node that it is in. What it needs: libc. */
+/* What it defines for others: the hooks, ebb.h's functions (packaging/check_elf.sh compares them) and the node that those are in.
+ * What it needs: libc. */
 static void library_shows_the_hooks_and_nothing_else(void **state)
 {
     (void)state;
@@ -118,7 +119,7 @@ static void library_shows_the_hooks_and_nothing_else(void **state)
         hooks++;
         if (strncmp(name, "cu", 2) && strncmp(name, "nccl", 4) && strcmp(name, "dlsym") &&
             strcmp(name, "dlvsym") && strcmp(name, "InitializeInjectionNvtx2") &&
-            strcmp(name, "ebb_version") && strcmp(name, "EBB_1"))
+            strncmp(name, "ebb_", 4) && strcmp(name, "EBB_1"))
             fail_msg("libebb.so exports %s", name);
     }
     assert_true(hooks > 2);
