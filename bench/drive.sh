@@ -3,12 +3,14 @@
 # (null_driver.c). The table goes to stdout; --save writes bench/results/drive.json.
 #
 #   bash bench/drive.sh [--build DIR] [--turns N] [--save]
+#
+# BENCH_MOST=50: fails if a driven launch takes more than 50 times one without ebb, on any machine: that is a call of a function that does nothing.
 set -euo pipefail
 # shellcheck source=bench/options.sh
 source "$(dirname "${BASH_SOURCE[0]}")/options.sh"
 with_and_without drive "$@"
 PYTHONPATH=$root/bench exec python3 -B - <<'PYTHON'
-import json, subprocess, tempfile
+import json, os, subprocess, tempfile
 import turns
 
 # The policies differ in what they hold, not in what a step that does not move anything costs: a plan is asked for.
@@ -26,5 +28,7 @@ def run(policy):
     return {name: float(ns) for name, ns in (line.split() for line in out.stdout.splitlines())}
 
 
-turns.compare(ways, run, "a call, ns")
+launch = turns.compare(ways, run, "a call, ns")["launch"]
+most = float(os.environ.get("BENCH_MOST", "inf"))
+assert launch["driven"] <= most * launch["without"], f"a driven launch takes more than {most} times one without ebb"
 PYTHON

@@ -18,7 +18,7 @@ def environment(**more: str) -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if not k.startswith("EBB_")} | {"LD_LIBRARY_PATH": f"{BUILD}/bench/null"} | more
 
 
-def compare(ways: dict[str, str | None], run: Callable[[str | None], dict[str, float]], heading: str) -> None:
+def compare(ways: dict[str, str | None], run: Callable[[str | None], dict[str, float]], heading: str) -> dict[str, dict[str, float]]:
     """`run` gives a way's figures by their names. The table goes to stdout, and what --save wants to its file."""
     load = open("/proc/loadavg").read().split()[:3]
     best: dict[str, dict[str, float]] = {}
@@ -31,7 +31,7 @@ def compare(ways: dict[str, str | None], run: Callable[[str | None], dict[str, f
     for name, row in best.items():
         print(f"| {name} | " + " | ".join(str(row[w]) for w in ways) + " |")
     if not SAVE:
-        return
+        return best
     result = {
         "date": str(datetime.date.today()), "command": COMMAND.strip(),
         "commit": subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True).stdout.strip(),
@@ -42,3 +42,4 @@ def compare(ways: dict[str, str | None], run: Callable[[str | None], dict[str, f
     with open(SAVE, "w") as out:
         json.dump(result, out, indent=2)
         out.write("\n")
+    return best

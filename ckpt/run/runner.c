@@ -519,7 +519,7 @@ void ebb_run_waited(ebb_device_t *dev)
     ebb_drive_waited(dev);
     ebb_recipe_waited(dev);
     ebb_residence_waited(dev);
-    ebb_live_tick(dev->ebb);
+    ebb_live_waited(dev->ebb);
 }
 
 bool ebb_run_drives(ebb_device_t *dev)

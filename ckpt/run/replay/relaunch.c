@@ -6,28 +6,36 @@
 #include "alloc/base/driver.h"
 #include "alloc/device.h"
 
+/* All but where its arguments, attributes and accesses are. */
+static void note(ebb_issued_t *x, const ebb_operation_t *op)
+{
+    x->kind = op->kind;
+    x->function = op->function;
+    memcpy(x->grid, op->grid, sizeof x->grid);
+    memcpy(x->block, op->block, sizeof x->block);
+    x->shared_bytes = op->shared_bytes;
+    x->param_bytes = op->param_bytes;
+    x->dst = op->dst;
+    x->src = op->src;
+    x->bytes = op->bytes;
+    x->value = op->value;
+    x->width = op->width;
+    x->attribute_count = op->attribute_count;
+    x->map_count = op->map_count;
+    memcpy(x->map_at, op->map_at, op->map_count * sizeof *x->map_at);
+    x->access_count = op->access_count;
+    x->operand_bytes = 0;
+    for (uint32_t i = 0; i < op->access_count; i++)
+        x->operand_bytes += op->access[i].buffer->bytes;
+    x->left_out = false;
+}
+
 ebb_issued_t ebb_issued_view(const ebb_operation_t *op)
 {
-    ebb_issued_t x = {.kind = op->kind,
-                      .function = op->function,
-                      .shared_bytes = op->shared_bytes,
-                      .params = (unsigned char *)(uintptr_t)op->params,
-                      .param_bytes = op->param_bytes,
-                      .dst = op->dst,
-                      .src = op->src,
-                      .bytes = op->bytes,
-                      .value = op->value,
-                      .width = op->width,
+    ebb_issued_t x = {.params = (unsigned char *)(uintptr_t)op->params,
                       .attribute = (CUlaunchAttribute *)(uintptr_t)op->attribute,
-                      .attribute_count = op->attribute_count,
-                      .map_count = op->map_count,
-                      .access = (ebb_access_t *)(uintptr_t)op->access,
-                      .access_count = op->access_count};
-    for (uint32_t i = 0; i < op->access_count; i++)
-        x.operand_bytes += op->access[i].buffer->bytes;
-    memcpy(x.map_at, op->map_at, sizeof x.map_at);
-    memcpy(x.grid, op->grid, sizeof x.grid);
-    memcpy(x.block, op->block, sizeof x.block);
+                      .access = (ebb_access_t *)(uintptr_t)op->access};
+    note(&x, op);
     return x;
 }
 
@@ -67,11 +75,7 @@ bool ebb_issued_keep(ebb_issued_t *issued, const ebb_operation_t *op)
         memcpy(params, op->params, op->param_bytes);
     if (op->attribute_count)
         memcpy(attribute, op->attribute, op->attribute_count * sizeof *attribute);
-    *issued = ebb_issued_view(op);
-    issued->params = params;
-    issued->attribute = attribute;
-    issued->access = access;
-    issued->room = room;
+    note(issued, op);
     return true;
 }
 

@@ -12,7 +12,8 @@
 #include "alloc/base/status.h"
 #include "ckpt/run/state.h"
 
-enum { TICKS = 64 }; /* operations between two times of writing: gathering takes about a microsecond */
+/* Between two times of writing. Gathering takes some microseconds, so the clock is read after so many operations, or where the program waits. */
+enum { TICKS = 64, INTERVAL_NS = 1000000 };
 
 struct ebb_live_page {
     ebb_live_t *page; /* NULL: none */
@@ -66,7 +67,6 @@ void ebb_live_update(ebb_t *ebb)
     ebb_statistics_t s;
     ebb_device_list_t devices;
     ebb_statistics_gather(ebb, &s, &devices);
-    live->ticks = 0;
     const uint32_t before = atomic_load_explicit(&live->page->sequence, memory_order_relaxed);
     atomic_store_explicit(&live->page->sequence, before + 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
@@ -77,11 +77,24 @@ void ebb_live_update(ebb_t *ebb)
     atomic_store_explicit(&live->page->sequence, before + 2, memory_order_release);
 }
 
+static bool is_old(const struct ebb_live_page *live)
+{
+    return !live->tried || (live->page && now_ns() - live->page->updated_ns >= INTERVAL_NS);
+}
+
+void ebb_live_waited(ebb_t *ebb)
+{
+    struct ebb_live_page *live = ebb->run_shared->live_page;
+    live->ticks = 0;
+    if (is_old(live))
+        ebb_live_update(ebb);
+}
+
 void ebb_live_tick(ebb_t *ebb)
 {
     struct ebb_live_page *live = ebb->run_shared->live_page;
     if (++live->ticks == TICKS || !live->tried)
-        ebb_live_update(ebb);
+        ebb_live_waited(ebb);
 }
 
 void ebb_live_end(ebb_t *ebb)

@@ -33,9 +33,11 @@ typedef struct ebb_live {
 /* Where the page of a process is. False: there is no place. */
 bool ebb_live_path(pid_t process, char *out, size_t out_bytes);
 
-/* An operation has been issued: every now and then the page is written. ebb_lock() held. */
+/* An operation has been issued: every now and then the page is written, at most once in a millisecond. ebb_lock() held. */
 void ebb_live_tick(ebb_t *ebb);
-/* The page is written now: the program waits, or runs out of memory. ebb_lock() held. */
+/* The program has waited: the page is written if it is older than that. ebb_lock() held. */
+void ebb_live_waited(ebb_t *ebb);
+/* The page is written now. ebb_lock() held. */
 void ebb_live_update(ebb_t *ebb);
 /* The page is gone. */
 void ebb_live_end(ebb_t *ebb);
