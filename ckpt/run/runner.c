@@ -324,6 +324,15 @@ static bool is_the_last_steps(ebb_device_t *dev, const ebb_operation_t *op)
            (!runner->driving || !ebb_drive_active(dev) || ebb_drive_expects(dev, op));
 }
 
+/* What the program has freed and a plan needed until now, or the plan has been left. */
+static void free_put_off(ebb_device_t *dev)
+{
+    ebb_stream_t *stream;
+    for (ebb_buffer_t *b = ebb_drive_put_off_free(dev, &stream); b; b = ebb_drive_put_off_free(dev, &stream))
+        if (!ebb_run_freeing(b, stream))
+            ebb_heap_free(b, stream ? ebb_mark_here(stream) : (ebb_mark_t){0});
+}
+
 /* The operation has changed nothing yet that it would not find again. */
 static ebb_status_t acquire(ebb_device_t *dev, ebb_operation_t *op)
 {
@@ -377,6 +386,7 @@ void ebb_run_after(ebb_device_t *dev, const ebb_operation_t *op, CUresult result
     }
     if (!result)
         follow_steps(dev, op);
+    free_put_off(dev);
     ebb_live_tick(dev->ebb);
 }
 
@@ -384,6 +394,7 @@ ebb_buffer_t *ebb_run_serve(ebb_device_t *dev, const ebb_request_t *request)
 {
     if (request->bytes > ebb_chunks_limit(dev) * EBB_CHUNK_BYTES)
         return NULL; /* it is refused: no reason to leave a plan */
+    free_put_off(dev);
     settle(dev);
     if (!act_at_boundary(dev))
         return NULL;
@@ -424,7 +435,7 @@ bool ebb_run_freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
     size_t left = ebb_program_bytes(dev) - buffer->bytes;
     if (left < runner->fewest_live)
         runner->fewest_live = left;
-    if (ebb_drive_freeing(buffer))
+    if (ebb_drive_freeing(buffer, stream))
         return true;
     ebb_tracker_freeing(buffer, stream);
     if (ebb_learn_running(dev))

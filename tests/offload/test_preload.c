@@ -118,8 +118,8 @@ static void library_shows_the_hooks_and_nothing_else(void **state)
             continue;
         hooks++;
         if (strncmp(name, "cu", 2) && strncmp(name, "nccl", 4) && strcmp(name, "dlsym") &&
-            strcmp(name, "dlvsym") && strcmp(name, "InitializeInjectionNvtx2") &&
-            strncmp(name, "ebb_", 4) && strcmp(name, "EBB_1"))
+            strcmp(name, "dlvsym") && strcmp(name, "InitializeInjectionNvtx2") && strncmp(name, "ebb_", 4) &&
+            strcmp(name, "EBB_1"))
             fail_msg("libebb.so exports %s", name);
     }
     assert_true(hooks > 2);

@@ -472,9 +472,10 @@ ebb_buffer_t *ebb_drive_serve(ebb_device_t *dev, const ebb_request_t *q)
     return NULL;
 }
 
-bool ebb_drive_freeing(ebb_buffer_t *b)
+bool ebb_drive_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
 {
     ebb_device_t *dev = b->range->device;
+    ebb_unplanned_forget(dev, b);
     if (!ebb_driven(dev)->active || !b->number)
         return false;
     if (b->number == EBB_INACTIVE) {
@@ -487,8 +488,10 @@ bool ebb_drive_freeing(ebb_buffer_t *b)
         ebb_drive_leave(dev, "a buffer that outlives the step was freed");
         return false;
     }
-    if (!s->late && !ebb_unplanned_early_free(dev, id)) {
-        ebb_drive_leave(dev, "a buffer was freed early, from which others would be recomputed");
+    if (ebb_unplanned_is_early(dev, id)) {
+        if (ebb_unplanned_put_off(dev, b, stream))
+            return true;
+        ebb_drive_leave(dev, "a buffer was freed early that is still needed");
         return false;
     }
     ebb_unplanned_freed(dev, s);

@@ -108,8 +108,11 @@ void ebb_drive_catch_up(ebb_device_t *dev);
 /* The planned buffer for a request, or NULL: none is active, or the request was not planned, and the drive has
  * ended unless there is room. */
 ebb_buffer_t *ebb_drive_serve(ebb_device_t *dev, const ebb_request_t *request);
-/* True: the buffer was in a place of the plan's and is gone. */
-bool ebb_drive_freeing(ebb_buffer_t *buffer);
+/* True: the buffer was in a place of the plan's and is gone, or is still needed and goes later (ebb_drive_put_off_free). */
+bool ebb_drive_freeing(ebb_buffer_t *buffer, ebb_stream_t *stream);
+/* Between two operations: a buffer that the program has freed, and nothing needs any more. NULL: there is none. It is to be freed as if the program
+ * did so now, on this stream. */
+ebb_buffer_t *ebb_drive_put_off_free(ebb_device_t *dev, ebb_stream_t **stream);
 /* True: the operation is the planned one, or does not hurt the plan; everything is arranged for it. False: the drive has ended. */
 bool ebb_drive_before(ebb_device_t *dev, ebb_operation_t *operation);
 /* After it was issued, or could not be: then the drive ends. */

@@ -12,8 +12,8 @@
  * touched. If something has to leave then, or for a small one, the plan is left to make room (runner.c).
  *
  * A free that is late, also one behind the last operation: what the plan does is done until it would take the buffer's chunks (or its
- * bytes, of a small one) without a copy on the host. One that is early: unless recipes read the buffer; its place gets no other
- * buffer until it should have died.
+ * bytes, of a small one) without a copy on the host. One that is early: its place gets no other buffer until it should have died; if recipes
+ * read the buffer, or it outlives the step in the plan, it is freed then only, or when the plan has been left.
  *
  * What the sources of dropped contents are is found by their buffers, all versions of a buffer taken for one: too many rather
  * than too few.
@@ -287,10 +287,56 @@ bool ebb_unplanned_allocation(ebb_device_t *dev, const ebb_request_t *q)
 
 /* ---- frees ---- */
 
-bool ebb_unplanned_early_free(ebb_device_t *dev, uint32_t buffer)
+static bool is_due(const drive_t *drive, uint32_t buffer)
+{
+    return drive->trace->buffer[buffer].dies <= drive->cursor;
+}
+
+bool ebb_unplanned_is_early(ebb_device_t *dev, uint32_t buffer)
 {
     drive_t *drive = ebb_driven(dev);
-    return drive->trace->buffer[buffer].dies <= drive->cursor || !drive->source[buffer];
+    return !ebb_site_of(dev, buffer)->late && !is_due(drive, buffer) &&
+           (drive->source[buffer] || drive->trace->buffer[buffer].dies == EBB_NONE);
+}
+
+bool ebb_unplanned_put_off(ebb_device_t *dev, ebb_buffer_t *b, const ebb_stream_t *stream)
+{
+    struct ebb_drives *drives = dev->run->drives;
+    const drive_t *drive = ebb_driven(dev);
+    const site_t *s = ebb_site_of(dev, b->number - 1);
+    const bool placed = !s->found || s->range;
+    if (drives->early_count == EBB_EARLY_FREES ||
+        (!placed && (drive->streams > 1 || (stream && stream != drive->stream))))
+        return false;
+    drives->early[drives->early_count++] = b;
+    return true;
+}
+
+void ebb_unplanned_forget(ebb_device_t *dev, const ebb_buffer_t *b)
+{
+    struct ebb_drives *drives = dev->run->drives;
+    for (uint32_t i = 0; i < drives->early_count; i++)
+        if (drives->early[i] == b)
+            drives->early[i--] = drives->early[--drives->early_count];
+}
+
+static bool is_still_needed(ebb_device_t *dev, const ebb_buffer_t *b)
+{
+    const drive_t *drive = ebb_driven(dev);
+    return drive->active && b->number && b->number != EBB_INACTIVE &&
+           !ebb_stays_itself(drive->trace, b->number - 1) && ebb_unplanned_is_early(dev, b->number - 1);
+}
+
+ebb_buffer_t *ebb_drive_put_off_free(ebb_device_t *dev, ebb_stream_t **stream)
+{
+    struct ebb_drives *drives = dev->run->drives;
+    uint32_t i = 0;
+    while (i < drives->early_count && is_still_needed(dev, drives->early[i]))
+        i++;
+    if (i == drives->early_count)
+        return NULL;
+    *stream = ebb_driven(dev)->stream;
+    return drives->early[i];
 }
 
 void ebb_unplanned_freed(ebb_device_t *dev, site_t *s)

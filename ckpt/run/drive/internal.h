@@ -154,10 +154,14 @@ typedef struct drive {
     ebb_drive_counts_t counts; /* the same; but for its times (ebb_drive_counts) */
 } drive_t;
 
+enum { EBB_EARLY_FREES = 64 };
+
 struct ebb_drives {
     drive_t of[EBB_DRIVES];
     unsigned driven;    /* the one that is driven, else the one that was last */
     size_t key_bytes; /* ebb_drive_key_bytes */
+    ebb_buffer_t *early[EBB_EARLY_FREES]; /* [early_count] put off (ebb_unplanned_put_off) */
+    uint32_t early_count;
 };
 
 static inline drive_t *ebb_driven(ebb_device_t *dev)
@@ -364,7 +368,11 @@ bool ebb_unplanned_allocation(ebb_device_t *dev, const ebb_request_t *request);
 /* Before the operation at the cursor, and behind the last one: NULL, or why buffers that should be gone, or are, are in the way. */
 const char *ebb_unplanned_end_step(ebb_device_t *dev);
 const char *ebb_unplanned_late_frees(ebb_device_t *dev);
-bool ebb_unplanned_early_free(ebb_device_t *dev, uint32_t buffer);
+/* The plan still needs the buffer: recipes may read it, or it outlives the step. */
+bool ebb_unplanned_is_early(ebb_device_t *dev, uint32_t buffer);
+/* It is freed when that is not so any more (ebb_drive_put_off_free). False: it is not. */
+bool ebb_unplanned_put_off(ebb_device_t *dev, ebb_buffer_t *buffer, const ebb_stream_t *stream);
+void ebb_unplanned_forget(ebb_device_t *dev, const ebb_buffer_t *buffer);
 void ebb_unplanned_freed(ebb_device_t *dev, site_t *site);
 
 /* drive_verify.c: comparing what is recomputed with what was dropped. */

@@ -97,6 +97,48 @@ static void early_finish(worker_t *w)
     free(w->table);
 }
 
+/* ---- epochs: a batch, of which all activations are made, is there until the step is over; every sixth one, the last of its epoch, is given back before
+ * the update, or before the backward pass ---- */
+
+enum { EPOCHS_BATCH = 20000 };
+
+static void epochs_begin(worker_t *w)
+{
+    unsigned seed = 17 + w->step, count = EPOCHS_BATCH;
+    w->a = nasty_alloc(w, count * sizeof(float));
+    LAUNCH(w, fill, blocks_of(count), &w->a, &seed, &count);
+    w->b = new_activation(w);
+    LAUNCH(w, fill, blocks_of(w->n), &w->b, &seed, &w->n);
+}
+
+static void epochs_forward(worker_t *w, unsigned i)
+{
+    float by = 0.25f;
+    unsigned count = i % 2 ? w->n : EPOCHS_BATCH;
+    LAUNCH(w, accumulate, blocks_of(count), &w->x[i + 1], i % 2 ? &w->b : &w->a, &by, &count);
+}
+
+static void epochs_give_back(worker_t *w)
+{
+    if (w->a) {
+        nasty_free(w, w->a);
+        nasty_free(w, w->b);
+    }
+    w->a = w->b = NULL;
+}
+
+static void epochs_middle(worker_t *w)
+{
+    if (w->step % 12 == 0)
+        epochs_give_back(w);
+}
+
+static void epochs_end(worker_t *w)
+{
+    if (w->step % 12 == 6)
+        epochs_give_back(w);
+}
+
 /* ---- exchanged: of two buffers one is freed behind the step, the other in the middle of the next one; in every fourth step it is the other
  * way round ---- */
 
@@ -525,6 +567,12 @@ const trait_t nasty_memory[] = {
      .forward = early_forward,
      .backward = early_backward,
      .finish = early_finish},
+    {.name = "epochs",
+     .begin = epochs_begin,
+     .forward = epochs_forward,
+     .middle = epochs_middle,
+     .end = epochs_end,
+     .after = epochs_give_back},
     {.name = "exchanged",
      .middle = exchanged_middle,
      .backward = exchanged_backward,
