@@ -4,7 +4,7 @@
 #
 #   bash bench/drive.sh [--build DIR] [--turns N] [--save]
 #
-# BENCH_MOST=50: fails if a driven launch takes more than 50 times one without ebb, on any machine: that is a call of a function that does nothing.
+# BENCH_MOST=60: fails if a driven launch takes more than 60 times one without ebb, on any machine: that is a call of a function that does nothing.
 set -euo pipefail
 # shellcheck source=bench/options.sh
 source "$(dirname "${BASH_SOURCE[0]}")/options.sh"

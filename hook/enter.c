@@ -201,6 +201,7 @@ static void give_back_orphaned(ebb_t *ebb, CUdevice device)
         if (!dev->orphaned || dev->device != device || ebb_device_visit(dev, &visit))
             continue;
         dev->orphaned = false;
+        ebb_run_interrupted(dev, "its context is gone");
         ebb_heap_abandon(dev, ebb_run_freeing);
         ebb_run_ended(dev);
         ebb_device_return(visit);

@@ -18,7 +18,7 @@
 ebb_traffic_t ebb_traffic(ebb_device_t *dev)
 {
     ebb_traffic_t t = ebb_offload_of(dev)->traffic;
-    const ebb_pinned_usage_t u = ebb_pinned_counted(dev);
+    ebb_pinned_usage_t u = ebb_pinned_usage(dev);
     t.host_bytes = u.own_bytes - ebb_stage_bytes(dev);
     t.host_peak_bytes = u.peak_bytes;
     t.host_budget_bytes = u.budget_bytes;

@@ -87,8 +87,6 @@ ebb_others_t ebb_node_others(ebb_node_t *node);
 size_t ebb_pin_budget(ebb_t *ebb);
 /* As ebb_node_others; nothing where the budget is not shared. */
 void ebb_pin_look_at_others(ebb_t *ebb);
-/* As ebb_pinned_usage, with the budget as of the last look at the others: no system call. */
-ebb_pinned_usage_t ebb_pinned_counted(ebb_device_t *dev);
 bool ebb_pin_fits(ebb_device_t *dev, size_t bytes);
 /* What is pinned is counted before it is there, and what is unpinned when it is gone. */
 void ebb_pin_count(ebb_device_t *dev, size_t bytes);

@@ -620,10 +620,11 @@ bool ebb_pinned_begin_wanted(ebb_device_t *dev, size_t rounded, ebb_pin_job_t *j
     return true;
 }
 
-ebb_pinned_usage_t ebb_pinned_counted(ebb_device_t *dev)
+ebb_pinned_usage_t ebb_pinned_usage(ebb_device_t *dev)
 {
     ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
     ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
+    ebb_pin_look_at_others(dev->ebb);
     return (ebb_pinned_usage_t){.allocated_bytes = all->allocated,
                                 .cached_bytes = all->cached,
                                 .registered_bytes = all->registered,
@@ -631,12 +632,6 @@ ebb_pinned_usage_t ebb_pinned_counted(ebb_device_t *dev)
                                 .budget_bytes = ebb_pin_budget(dev->ebb),
                                 .own_bytes = pinned->allocated,
                                 .others_bytes = all->registered - pinned->registered};
-}
-
-ebb_pinned_usage_t ebb_pinned_usage(ebb_device_t *dev)
-{
-    ebb_pin_look_at_others(dev->ebb);
-    return ebb_pinned_counted(dev);
 }
 
 static void add_extent(const void *node, VISIT visit, void *sum)

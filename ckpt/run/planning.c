@@ -141,11 +141,12 @@ bool ebb_planning_is_late(ebb_device_t *dev, const ebb_trace_t *trace, const ebb
                           const ebb_drive_pace_t *pace, ebb_rates_t *rates)
 {
     enum { LEAST_STEPS = 4 };
+    if (pace->steps < LEAST_STEPS)
+        return false;
     const double waited_ns = (double)pace->stall_ns / (double)pace->steps,
                  more_ns = 0.03 * (double)plan->predicted_ns;
     const ebb_rates_t known = known_rates(dev, rates);
-    if (pace->steps < LEAST_STEPS || waited_ns < more_ns ||
-        waited_ns < foreseen_ns(dev, trace, plan, &known) + more_ns)
+    if (waited_ns < more_ns || waited_ns < foreseen_ns(dev, trace, plan, &known) + more_ns)
         return false;
     const double out = pace->copied_ns[0] > 0 ? pace->copied_bytes[0] / pace->copied_ns[0] : known.out;
     const double in = pace->copied_ns[1] > 0 ? pace->copied_bytes[1] / pace->copied_ns[1] : known.in;

@@ -40,7 +40,7 @@ void ebb_run_allocated(ebb_buffer_t *buffer, ebb_stream_t *stream);
 void ebb_run_out_of_memory(ebb_device_t *dev, const ebb_request_t *request);
 /* It was allocated without memory, which could not be had since: the next operation that touches it gets it memory. */
 void ebb_run_unbacked(ebb_buffer_t *buffer);
-/* The program frees it. True: it was a placed one and is gone now. */
+/* The program frees it. True: that is done, or will be (ebb_drive_put_off_free). */
 bool ebb_run_freeing(ebb_buffer_t *buffer, ebb_stream_t *stream);
 /* The pool has too few: gets `chunks` more into it. False: it cannot. */
 bool ebb_run_make_room(ebb_device_t *dev, size_t chunks);

@@ -251,7 +251,7 @@ static bool act_at_boundary(ebb_device_t *dev)
         ebb_run_leave(dev, "most steps fit without it");
     else if (runner->driving)
         go_on_driving(dev, next);
-    if (next && !ebb_pinned_is_wanted())
+    if (next && !ebb_pinned_is_wanted() && (runner->driving || !ebb_drive_puts_off(dev)))
         begin_step(dev, next, present);
     free(present);
     runner->boundary = ebb_pinned_is_wanted();
@@ -324,13 +324,34 @@ static bool is_the_last_steps(ebb_device_t *dev, const ebb_operation_t *op)
            (!runner->driving || !ebb_drive_active(dev) || ebb_drive_expects(dev, op));
 }
 
-/* What the program has freed and a plan needed until now, or the plan has been left. */
-static void free_put_off(ebb_device_t *dev)
+/* As ebb_run_freeing. */
+static bool freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
+{
+    ebb_device_t *dev = buffer->range->device;
+    struct ebb_runner *runner = dev->run->runner;
+    size_t left = ebb_program_bytes(dev) - buffer->bytes;
+    if (left < runner->fewest_live)
+        runner->fewest_live = left;
+    if (ebb_drive_freeing(buffer, stream))
+        return true;
+    ebb_tracker_freeing(buffer, stream);
+    if (ebb_learn_running(dev))
+        ebb_learn_freed(buffer, stream);
+    ebb_residence_forget(buffer, stream);
+    return false;
+}
+
+/* What the program has freed and a plan needed until now, or the plan has been left; but for what the operation to come, or NULL, touches. */
+static void free_put_off(ebb_device_t *dev, const ebb_operation_t *op)
 {
     ebb_stream_t *stream;
-    for (ebb_buffer_t *b = ebb_drive_put_off_free(dev, &stream); b; b = ebb_drive_put_off_free(dev, &stream))
-        if (!ebb_run_freeing(b, stream))
+    for (ebb_buffer_t *b = ebb_drive_put_off_free(dev, op, &stream); b;
+         b = ebb_drive_put_off_free(dev, op, &stream)) {
+        if (!stream && ebb_buffer_wait(b))
+            return; /* the device has failed */
+        if (!freeing(b, stream))
             ebb_heap_free(b, stream ? ebb_mark_here(stream) : (ebb_mark_t){0});
+    }
 }
 
 /* The operation has changed nothing yet that it would not find again. */
@@ -355,6 +376,7 @@ ebb_status_t ebb_run_before(ebb_device_t *dev, ebb_operation_t *op)
     runner->driven = ebb_drive_before(dev, op);
     if (runner->driven)
         return 0;
+    free_put_off(dev, op);
     /* Whatever is stale has its buffers in place, but it is no part of what is learned, followed and replayed. */
     const ebb_operation_t *view = runner->view = runner->views ? ebb_stale_view(dev, op) : op;
     EBB_TRY(ebb_tracker_before(dev, view));
@@ -386,7 +408,7 @@ void ebb_run_after(ebb_device_t *dev, const ebb_operation_t *op, CUresult result
     }
     if (!result)
         follow_steps(dev, op);
-    free_put_off(dev);
+    free_put_off(dev, NULL);
     ebb_live_tick(dev->ebb);
 }
 
@@ -394,13 +416,15 @@ ebb_buffer_t *ebb_run_serve(ebb_device_t *dev, const ebb_request_t *request)
 {
     if (request->bytes > ebb_chunks_limit(dev) * EBB_CHUNK_BYTES)
         return NULL; /* it is refused: no reason to leave a plan */
-    free_put_off(dev);
+    free_put_off(dev, NULL);
     settle(dev);
     if (!act_at_boundary(dev))
         return NULL;
     ebb_buffer_t *b = ebb_drive_serve(dev, request);
-    if (!b)
+    if (!b) {
+        free_put_off(dev, NULL);
         ebb_recipe_allocating(dev, request->bytes);
+    }
     return b;
 }
 
@@ -431,17 +455,10 @@ void ebb_run_out_of_memory(ebb_device_t *dev, const ebb_request_t *request)
 bool ebb_run_freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
     ebb_device_t *dev = buffer->range->device;
-    struct ebb_runner *runner = dev->run->runner;
-    size_t left = ebb_program_bytes(dev) - buffer->bytes;
-    if (left < runner->fewest_live)
-        runner->fewest_live = left;
-    if (ebb_drive_freeing(buffer, stream))
-        return true;
-    ebb_tracker_freeing(buffer, stream);
-    if (ebb_learn_running(dev))
-        ebb_learn_freed(buffer, stream);
-    ebb_residence_forget(buffer, stream);
-    return false;
+    const bool done = freeing(buffer, stream);
+    if (!ebb_drive_active(dev)) /* the plan may have been left for this one */
+        free_put_off(dev, NULL);
+    return done;
 }
 
 /* What has come up is no part of any plan, so the step is learned again. */
@@ -530,7 +547,7 @@ void ebb_run_waited(ebb_device_t *dev)
     ebb_drive_waited(dev);
     ebb_recipe_waited(dev);
     ebb_residence_waited(dev);
-    ebb_live_waited(dev->ebb);
+    ebb_live_refresh(dev->ebb);
 }
 
 bool ebb_run_drives(ebb_device_t *dev)

@@ -108,11 +108,13 @@ void ebb_drive_catch_up(ebb_device_t *dev);
 /* The planned buffer for a request, or NULL: none is active, or the request was not planned, and the drive has
  * ended unless there is room. */
 ebb_buffer_t *ebb_drive_serve(ebb_device_t *dev, const ebb_request_t *request);
-/* True: the buffer was in a place of the plan's and is gone, or is still needed and goes later (ebb_drive_put_off_free). */
+/* True: the buffer was in a place of the plan's and is gone, or the plan still needs it, and its free is put off. */
 bool ebb_drive_freeing(ebb_buffer_t *buffer, ebb_stream_t *stream);
-/* Between two operations: a buffer that the program has freed, and nothing needs any more. NULL: there is none. It is to be freed as if the program
- * did so now, on this stream. */
-ebb_buffer_t *ebb_drive_put_off_free(ebb_device_t *dev, ebb_stream_t **stream);
+/* A buffer whose free was put off, and that nothing needs any more, nor the operation that is about to be issued (or NULL) touches: it is to be freed
+ * as if the program did so now, on this stream (or NULL: when the device is done with it). NULL: there is none. */
+ebb_buffer_t *ebb_drive_put_off_free(ebb_device_t *dev, const ebb_operation_t *operation,
+                                     ebb_stream_t **stream);
+bool ebb_drive_puts_off(ebb_device_t *dev);
 /* True: the operation is the planned one, or does not hurt the plan; everything is arranged for it. False: the drive has ended. */
 bool ebb_drive_before(ebb_device_t *dev, ebb_operation_t *operation);
 /* After it was issued, or could not be: then the drive ends. */

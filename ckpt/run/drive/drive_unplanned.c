@@ -296,7 +296,7 @@ bool ebb_unplanned_is_early(ebb_device_t *dev, uint32_t buffer)
 {
     drive_t *drive = ebb_driven(dev);
     return !ebb_site_of(dev, buffer)->late && !is_due(drive, buffer) &&
-           (drive->source[buffer] || drive->trace->buffer[buffer].dies == EBB_NONE);
+           (drive->trace->buffer[buffer].dies == EBB_NONE || ebb_unplanned_is_source(dev, buffer));
 }
 
 bool ebb_unplanned_put_off(ebb_device_t *dev, ebb_buffer_t *b, const ebb_stream_t *stream)
@@ -327,15 +327,30 @@ static bool is_still_needed(ebb_device_t *dev, const ebb_buffer_t *b)
            !ebb_stays_itself(drive->trace, b->number - 1) && ebb_unplanned_is_early(dev, b->number - 1);
 }
 
-ebb_buffer_t *ebb_drive_put_off_free(ebb_device_t *dev, ebb_stream_t **stream)
+static bool touches(const ebb_operation_t *op, const ebb_buffer_t *b)
+{
+    uint32_t i = 0;
+    while (op && i < op->access_count && op->access[i].buffer != b)
+        i++;
+    return op && i < op->access_count;
+}
+
+bool ebb_drive_puts_off(ebb_device_t *dev)
+{
+    return dev->run->drives->early_count;
+}
+
+ebb_buffer_t *ebb_drive_put_off_free(ebb_device_t *dev, const ebb_operation_t *op, ebb_stream_t **stream)
 {
     struct ebb_drives *drives = dev->run->drives;
+    const drive_t *drive = ebb_driven(dev);
     uint32_t i = 0;
-    while (i < drives->early_count && is_still_needed(dev, drives->early[i]))
+    while (i < drives->early_count &&
+           (is_still_needed(dev, drives->early[i]) || touches(op, drives->early[i])))
         i++;
     if (i == drives->early_count)
         return NULL;
-    *stream = ebb_driven(dev)->stream;
+    *stream = drive->active && !ebb_stream_is_gone(drive->stream) ? drive->stream : NULL;
     return drives->early[i];
 }
 

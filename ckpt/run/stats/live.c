@@ -82,7 +82,7 @@ static bool is_old(const struct ebb_live_page *live)
     return !live->tried || (live->page && now_ns() - live->page->updated_ns >= INTERVAL_NS);
 }
 
-void ebb_live_waited(ebb_t *ebb)
+void ebb_live_refresh(ebb_t *ebb)
 {
     struct ebb_live_page *live = ebb->run_shared->live_page;
     live->ticks = 0;
@@ -94,7 +94,7 @@ void ebb_live_tick(ebb_t *ebb)
 {
     struct ebb_live_page *live = ebb->run_shared->live_page;
     if (++live->ticks == TICKS || !live->tried)
-        ebb_live_waited(ebb);
+        ebb_live_refresh(ebb);
 }
 
 void ebb_live_end(ebb_t *ebb)

@@ -33,10 +33,10 @@ typedef struct ebb_live {
 /* Where the page of a process is. False: there is no place. */
 bool ebb_live_path(pid_t process, char *out, size_t out_bytes);
 
-/* An operation has been issued: every now and then the page is written, at most once in a millisecond. ebb_lock() held. */
+/* An operation has been issued: every now and then the page is refreshed. ebb_lock() held. */
 void ebb_live_tick(ebb_t *ebb);
-/* The program has waited: the page is written if it is older than that. ebb_lock() held. */
-void ebb_live_waited(ebb_t *ebb);
+/* The page is written if it is older than a millisecond. ebb_lock() held. */
+void ebb_live_refresh(ebb_t *ebb);
 /* The page is written now. ebb_lock() held. */
 void ebb_live_update(ebb_t *ebb);
 /* The page is gone. */
