@@ -345,6 +345,8 @@ static bool freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
 static void free_put_off(ebb_device_t *dev, const ebb_operation_t *op)
 {
     ebb_stream_t *stream;
+    if (!ebb_drive_puts_off(dev))
+        return;
     for (ebb_buffer_t *b = ebb_drive_put_off_free(dev, op, &stream); b;
          b = ebb_drive_put_off_free(dev, op, &stream)) {
         if (!stream && ebb_buffer_wait(b))
