@@ -488,7 +488,7 @@ bool ebb_drive_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
         ebb_drive_leave(dev, "a buffer that outlives the step was freed");
         return false;
     }
-    if (ebb_unplanned_is_early(dev, id)) {
+    if (ebb_unplanned_needs(dev, id)) {
         if (ebb_unplanned_put_off(dev, b, stream))
             return true;
         ebb_drive_leave(dev, "a buffer was freed early that is still needed");

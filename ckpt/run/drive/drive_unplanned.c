@@ -292,7 +292,7 @@ static bool is_due(const drive_t *drive, uint32_t buffer)
     return drive->trace->buffer[buffer].dies <= drive->cursor;
 }
 
-bool ebb_unplanned_is_early(ebb_device_t *dev, uint32_t buffer)
+bool ebb_unplanned_needs(ebb_device_t *dev, uint32_t buffer)
 {
     drive_t *drive = ebb_driven(dev);
     return !ebb_site_of(dev, buffer)->late && !is_due(drive, buffer) &&
@@ -324,7 +324,7 @@ static bool is_still_needed(ebb_device_t *dev, const ebb_buffer_t *b)
 {
     const drive_t *drive = ebb_driven(dev);
     return drive->active && b->number && b->number != EBB_INACTIVE &&
-           !ebb_stays_itself(drive->trace, b->number - 1) && ebb_unplanned_is_early(dev, b->number - 1);
+           !ebb_stays_itself(drive->trace, b->number - 1) && ebb_unplanned_needs(dev, b->number - 1);
 }
 
 static bool touches(const ebb_operation_t *op, const ebb_buffer_t *b)

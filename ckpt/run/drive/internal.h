@@ -369,7 +369,7 @@ bool ebb_unplanned_allocation(ebb_device_t *dev, const ebb_request_t *request);
 const char *ebb_unplanned_end_step(ebb_device_t *dev);
 const char *ebb_unplanned_late_frees(ebb_device_t *dev);
 /* The plan still needs the buffer: recipes may read it, or it outlives the step. */
-bool ebb_unplanned_is_early(ebb_device_t *dev, uint32_t buffer);
+bool ebb_unplanned_needs(ebb_device_t *dev, uint32_t buffer);
 /* It is freed when that is not so any more (ebb_drive_put_off_free). False: it is not. */
 bool ebb_unplanned_put_off(ebb_device_t *dev, ebb_buffer_t *buffer, const ebb_stream_t *stream);
 void ebb_unplanned_forget(ebb_device_t *dev, const ebb_buffer_t *buffer);
