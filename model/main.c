@@ -7,6 +7,7 @@
 #include "model/train/dry_run.h"
 #include "model/train/generate.h"
 #include "model/train/train.h"
+#include "model/train/training.h"
 
 /* Of several ranks the first speaks and writes. */
 static void fall_silent(options_t *options)
@@ -37,6 +38,8 @@ int main(int argc, char **argv)
 {
     options_t options;
     options_parse(&options, argc, argv);
+    if (options.command != COMMAND_GENERATE) /* which knows its family only by the checkpoint */
+        take_adapters(&options);
     if (options.command == COMMAND_GENERATE)
         generate(&options);
     else if (options.dry_run)

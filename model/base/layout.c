@@ -126,9 +126,124 @@ static void add_llama_block(cursor_t *at)
     add_vector(at, ARRAY_NORM2_W, "post_attention_layernorm.weight", C);
 }
 
-void layout_open(layout_t *layout, shape_t shape)
+/* ---- adapters ---- */
+
+/* Has the module that the tensor is the weight of a name that ends in this one, of so many letters? */
+static bool is_named(const layout_tensor_t *tensor, const char *name, size_t length)
+{
+    const char *const module = tensor->name;
+    const size_t end = strlen(module) - strlen(".weight");
+    return end > length && module[end - length - 1] == '.' &&
+           strncmp(module + end - length, name, length) == 0;
+}
+
+static bool is_target(const lora_t *lora, family_t family, const layout_tensor_t *tensor)
+{
+    const char *names = lora->targets;
+    if (names == NULL || names[0] == '\0')
+        names = family == FAMILY_GPT2 ? "c_attn" : "q_proj,v_proj";
+    if (strcmp(names, "all-linear") == 0)
+        return true;
+    for (size_t length; names[0] != '\0'; names += length + (names[length] == ',')) {
+        length = strcspn(names, ",");
+        if (is_named(tensor, names, length))
+            return true;
+    }
+    return false;
+}
+
+static void add_adapter(cursor_t *at, array_t array, const layout_tensor_t *of, bool is_a)
+{
+    const int rank = at->layout->lora.rank, rows = is_a ? rank : of->rows,
+              columns = is_a ? of->columns : rank;
+    layout_tensor_t *tensor = add(at, array, "", rows, columns);
+    const int length = snprintf(tensor->name, sizeof tensor->name, "base_model.model.%s%.*s.lora_%c.weight",
+                                at->layout->shape.family == FAMILY_GPT2 ? "transformer." : "",
+                                (int)(strlen(of->name) - strlen(".weight")), of->name, is_a ? 'A' : 'B');
+    if (length < 0 || (size_t)length >= sizeof tensor->name)
+        fatal("the name of the adapter of %s is too long", of->name);
+    tensor->decayed = true;
+    tensor->init = is_a ? INIT_UNIFORM : INIT_ZERO;
+    tensor->deviation = 1 / sqrt((double)of->columns);
+    tensor->stream = of->stream;
+}
+
+/* Block 0's tell which rows of its array each target has; other blocks' are the same. */
+static void note_target(adapted_t *adapted, const layout_t *layout, const layout_tensor_t *of)
+{
+    adapted->in = of->columns;
+    adapted->targets[adapted->count].first =
+        (int)((of->offset - layout->offset[of->array]) / (size_t)of->columns);
+    adapted->targets[adapted->count++].rows = of->rows;
+}
+
+static void add_adapters(cursor_t *at, int block)
+{
+    layout_t *layout = at->layout;
+    const int tensors = layout->tensor_count;
+    for (int m = 0; m < MATRIX_COUNT; m++)
+        for (int b = 0; b < 2; b++)
+            for (int i = 0; i < tensors; i++) {
+                const layout_tensor_t *of = &layout->tensors[i];
+                if (of->group != block || of->array != ARRAY_QKV_W + (array_t)m ||
+                    !is_target(&layout->lora, layout->shape.family, of))
+                    continue;
+                add_adapter(at, ARRAY_LORA + (array_t)(2 * m + b), of, b == 0);
+                if (block == 1 && b == 0)
+                    note_target(&layout->adapted[m], layout, of);
+            }
+    layout->groups[at->group].decayed = at->offset;
+}
+
+const char *layout_bad_target(family_t family, const char *targets, int *length)
+{
+    const char *bad = NULL;
+    layout_t layout;
+    layout_open(&layout,
+                (shape_t){.family = family,
+                          .layers = 1,
+                          .width = 4,
+                          .heads = 1,
+                          .kv_heads = 1,
+                          .hidden = 4,
+                          .context = 1,
+                          .vocab = 2},
+                NULL);
+    for (const char *name = targets; bad == NULL && name[0] != '\0';
+         name += *length + (name[*length] == ',')) {
+        bool found = false;
+        *length = (int)strcspn(name, ",");
+        for (int i = 0; i < layout.tensor_count; i++)
+            found = found || (layout.tensors[i].group == 1 && layout.tensors[i].decayed &&
+                              is_named(&layout.tensors[i], name, (size_t)*length));
+        bad = found ? NULL : name;
+    }
+    layout_close(&layout);
+    return strcmp(targets, "all-linear") == 0 ? NULL : bad;
+}
+
+int layout_adapters(const layout_t *layout, int layer)
+{
+    return layout->lora.rank > 0 ? 1 + layout->shape.layers + layer : -1;
+}
+
+int layout_first(const layout_t *layout, bool adapters)
+{
+    return adapters ? 1 + layout->shape.layers : 0;
+}
+
+int layout_end(const layout_t *layout, bool adapters)
+{
+    return adapters ? layout->group_count : 1 + layout->shape.layers;
+}
+
+void layout_open(layout_t *layout, shape_t shape, const lora_t *lora)
 {
     *layout = (layout_t){.shape = shape, .group_count = 1 + shape.layers};
+    if (lora != NULL && lora->rank > 0) {
+        layout->lora = *lora;
+        layout->group_count += shape.layers;
+    }
     size_t groups = (size_t)layout->group_count;
     layout->groups = calloc(groups, sizeof *layout->groups);
     layout->tensors = calloc(groups * MOST_TENSORS, sizeof *layout->tensors);
@@ -140,11 +255,14 @@ void layout_open(layout_t *layout, shape_t shape)
         cursor_t at = {.layout = layout, .group = group};
         if (group == 0)
             add_outer(&at);
+        else if (group > shape.layers)
+            add_adapters(&at, group - shape.layers);
         else if (shape.family == FAMILY_GPT2)
             add_gpt2_block(&at);
         else
             add_llama_block(&at);
         layout->groups[group].count = at.offset;
+        layout->groups[group].trained = layout->lora.rank == 0 || group > shape.layers;
     }
 }
 
@@ -162,6 +280,14 @@ size_t layout_parameters(const layout_t *layout)
     size_t count = 0;
     for (int group = 0; group < layout->group_count; group++)
         count += layout->groups[group].count;
+    return count;
+}
+
+size_t layout_trained(const layout_t *layout)
+{
+    size_t count = 0;
+    for (int group = 0; group < layout->group_count; group++)
+        count += layout->groups[group].trained ? layout->groups[group].count : 0;
     return count;
 }
 
@@ -188,6 +314,12 @@ static void fill_normal(float *values, size_t count, uint64_t key, double deviat
     }
 }
 
+static void fill_uniform(float *values, size_t count, uint64_t key, double largest)
+{
+    for (size_t i = 0; i < count; i++)
+        values[i] = (float)(largest * (2 * rng_unit(rng_at(key, i)) - 1));
+}
+
 static void fill(float *values, size_t count, float value)
 {
     for (size_t i = 0; i < count; i++)
@@ -204,6 +336,8 @@ void layout_initial(const layout_t *layout, int group, uint64_t seed, float *val
         size_t count = layout_elements(tensor);
         if (tensor->init == INIT_NORMAL)
             fill_normal(to, count, rng_at(seed, RNG_INIT + tensor->stream), tensor->deviation);
+        else if (tensor->init == INIT_UNIFORM)
+            fill_uniform(to, count, rng_at(seed, RNG_ADAPTERS + tensor->stream), tensor->deviation);
         else
             fill(to, count, tensor->init == INIT_ONE ? 1.0f : 0.0f);
     }

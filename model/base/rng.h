@@ -20,6 +20,7 @@
 #define RNG_SAMPLE   ((uint64_t)3 << 32)
 #define RNG_ROUNDING ((uint64_t)4 << 32)
 #define RNG_FACTORS  ((uint64_t)5 << 32)
+#define RNG_ADAPTERS ((uint64_t)6 << 32)
 
 static inline uint64_t rng_mix(uint64_t z)
 {

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "model/base/check.h"
+#include "model/base/rng.h"
 #include "model/files/element.h"
 #include "model/files/feedback.h"
 #include "model/files/numbers.h"
@@ -15,6 +16,12 @@
 #include "model/kernels/kernels.h"
 
 enum { MOST_SHARDS = 99999 }; /* as many as names have digits for */
+
+/* Adapters are what is trained. */
+static bool has_adapters(const transformer_t *model)
+{
+    return model->layout.lora.rank > 0;
+}
 
 /* ---- the groups ---- */
 
@@ -86,7 +93,8 @@ static bool each_array(shard_file_t *file, array_fn act, fault_t *fault)
         for (int i = 0; i < ARRAYS; i++) {
             char name[40];
             snprintf(name, sizeof name, "%s.%d", arrays[i].name, g);
-            if (arrays[i].tensor != NULL && !act(file, name, group, arrays[i].tensor, fault))
+            if (group->trained && arrays[i].tensor != NULL &&
+                !act(file, name, group, arrays[i].tensor, fault))
                 return false;
         }
     }
@@ -176,15 +184,18 @@ static bool save_files(const char *folder, const checkpoint_t *checkpoint, stagi
                        uint64_t *hashes, fault_t *fault)
 {
     transformer_t *model = s->model;
-    element_t element = model->dtype == DTYPE_FP32 ? ELEMENT_F32 : ELEMENT_BF16;
+    const element_t element = model->dtype == DTYPE_FP32 ? ELEMENT_F32 : ELEMENT_BF16;
+    const bool adapters = has_adapters(model);
+    const options_t *o = checkpoint->options;
     folder_path_t file;
     bool good = true;
+    s->fetched = layout_first(&model->layout, adapters);
     if (model->parameters.ranks->world.rank == 0)
-        good =
-            folder_join(file, folder, FOLDER_MODEL, fault) &&
-            weights_write(file, &model->layout, element, staging_fetch, s, hashes, fault) &&
-            folder_join(file, folder, FOLDER_CONFIG, fault) &&
-            config_write(file, &model->shape, element, checkpoint->options->dropout, checkpoint->end, fault);
+        good = folder_join(file, folder, adapters ? FOLDER_ADAPTER : FOLDER_MODEL, fault) &&
+               weights_write(file, &model->layout, adapters, element, staging_fetch, s, hashes, fault) &&
+               folder_join(file, folder, adapters ? FOLDER_ADAPTER_CONFIG : FOLDER_CONFIG, fault) &&
+               (adapters ? adapter_config_write(file, &model->layout, o->init != NULL ? o->init : "", fault)
+                         : config_write(file, &model->shape, element, o->dropout, checkpoint->end, fault));
     lend_weights(model, s->fetched);
     if (model->parameters.ranks->world.rank < (int)place.shards)
         good = good && save_shard(folder, s, place, fault);
@@ -256,6 +267,22 @@ static bool same_folder(const char *left, const char *right)
     return stat(left, &a) == 0 && stat(right, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
+/* Adapters go on as adapters. */
+static bool check_kind(const options_t *options, const char *path, fault_t *fault)
+{
+    folder_path_t config;
+    struct stat status;
+    if (!folder_join(config, path, FOLDER_ADAPTER_CONFIG, fault))
+        return false;
+    const bool adapters = stat(config, &status) == 0;
+    return adapters == (options->lora_rank > 0) ||
+           fault_set(
+               fault,
+               adapters ? "--resume %s: a training of adapters: --lora-rank is missing"
+                        : "--resume %s: a training of all weights: adapters begin with --init, not with this",
+               path);
+}
+
 bool checkpoint_find(const options_t *options, bool *found, folder_path_t path, fault_t *fault)
 {
     folder_path_t newest;
@@ -272,6 +299,8 @@ bool checkpoint_find(const options_t *options, bool *found, folder_path_t path, 
         memcpy(path, newest, sizeof newest);
         *found = true;
     }
+    if (*found && !check_kind(options, path, fault))
+        return false;
     if (any && (!*found || !same_folder(path, newest)))
         return fault_set(
             fault, "--checkpoint %s: %s is there: %s, or give another folder", options->checkpoint, newest,
@@ -309,7 +338,9 @@ static bool load_state(const char *path, const char *weights, const checkpoint_t
         good = fault_set(fault, "--resume %s: field shards is %llu", path, (unsigned long long)place->shards);
     if (good)
         *ends = hashes_new((size_t)place->shards);
-    good = good && weights_read("--resume", weights, &s->model->layout, staging_take, s, hashes, fault) &&
+    good = good &&
+           weights_read("--resume", weights, &s->model->layout, has_adapters(s->model), staging_take, s,
+                        hashes, fault) &&
            check_tensors(&state, weights, &s->model->layout, hashes, fault) &&
            get_past(&state, checkpoint, s, fault) &&
            state_get_counts(&state, "ends", *ends, (size_t)place->shards, fault) && state_end(&state, fault);
@@ -325,7 +356,8 @@ static bool is_needed(const shard_file_t *file)
     for (int g = 0; g < parameters->group_count; g++) {
         const group_t *group = &parameters->groups[g];
         size_t begin;
-        if (common(group, parameters_shard(group->count, file->count, file->number), &begin) > 0)
+        if (group->trained &&
+            common(group, parameters_shard(group->count, file->count, file->number), &begin) > 0)
             return true;
     }
     return false;
@@ -360,7 +392,7 @@ bool checkpoint_load(const checkpoint_t *checkpoint, const char *path, transform
     uint64_t *ends = NULL;
     staging_open(&staging, model);
     bool good = folder_join(state, path, FOLDER_STATE, fault) &&
-                folder_join(weights, path, FOLDER_MODEL, fault) &&
+                folder_join(weights, path, has_adapters(model) ? FOLDER_ADAPTER : FOLDER_MODEL, fault) &&
                 load_state(state, weights, checkpoint, &staging, place, &ends, fault);
     for (int k = 0; good && k < (int)place->shards; k++)
         good = load_shard(path, k, &staging, place, ends[k], fault);
@@ -378,12 +410,19 @@ bool checkpoint_load_lost(const char *path, transformer_t *model, const place_t 
     return good;
 }
 
-bool checkpoint_init(const char *flag, const char *path, transformer_t *model, fault_t *fault)
+bool checkpoint_init(const char *flag, const char *path, transformer_t *model, bool adapters, uint64_t *hash,
+                     fault_t *fault)
 {
     staging_t staging;
+    const size_t count = (size_t)model->layout.tensor_count;
+    uint64_t *hashes = hashes_new(count);
     staging_open(&staging, model);
-    bool good = weights_read(flag, path, &model->layout, staging_take_with_master, &staging, NULL, fault);
+    bool good =
+        weights_read(flag, path, &model->layout, adapters, staging_take_with_master, &staging, hashes, fault);
     staging_close(&staging);
+    for (size_t i = 0; i < count && hash != NULL; i++)
+        *hash = rng_hash(i > 0 ? *hash : 0, hashes[i]);
+    free(hashes);
     return good;
 }
 
@@ -406,4 +445,17 @@ bool checkpoint_find_model(const char *given, folder_path_t weights, folder_path
     }
     return find_given("--checkpoint", given, weights, fault) &&
            folder_join(config, weights, FOLDER_CONFIG, fault);
+}
+
+bool checkpoint_find_adapters(const char *given, folder_path_t weights, folder_path_t config, fault_t *fault)
+{
+    folder_path_t folder;
+    struct stat status;
+    if (!folder_join(config, given, FOLDER_ADAPTER_CONFIG, fault))
+        return false;
+    if (stat(config, &status) == 0)
+        return folder_join(weights, given, FOLDER_ADAPTER, fault);
+    return find_given("--lora", given, folder, fault) &&
+           folder_join(config, folder, FOLDER_ADAPTER_CONFIG, fault) &&
+           folder_join(weights, folder, FOLDER_ADAPTER, fault);
 }

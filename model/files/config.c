@@ -1,4 +1,5 @@
-/* config.c: a model's config.json, as Hugging Face's `transformers` has it: written and read. */
+/* config.c: a model's config.json, as Hugging Face's `transformers` has it, and its adapters' adapter_config.json, as PEFT has it:
+ * written and read. */
 #include "model/files/weights.h"
 
 #include <cjson/cJSON.h>
@@ -6,6 +7,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -117,6 +119,16 @@ static bool write_text(const char *path, const char *text, fault_t *fault)
     return good;
 }
 
+/* Prints and frees it. */
+static bool write_object(config_t *c, const char *path, fault_t *fault)
+{
+    char *text = c->good ? cJSON_Print(c->object) : NULL;
+    bool good = text != NULL ? write_text(path, text, fault) : fault_set(fault, "%s: no memory for it", path);
+    cJSON_free(text);
+    cJSON_Delete(c->object);
+    return good;
+}
+
 bool config_write(const char *path, const shape_t *shape, element_t element, double dropout, int end,
                   fault_t *fault)
 {
@@ -133,11 +145,36 @@ bool config_write(const char *path, const shape_t *shape, element_t element, dou
     put_number(&c, "bos_token_id", end);
     put_number(&c, "eos_token_id", end);
     put_flag(&c, "use_cache", true);
-    char *text = c.good ? cJSON_Print(c.object) : NULL;
-    bool good = text != NULL ? write_text(path, text, fault) : fault_set(fault, "%s: no memory for it", path);
-    cJSON_free(text);
-    cJSON_Delete(c.object);
-    return good;
+    return write_object(&c, path, fault);
+}
+
+/* A module's name within its block: of "base_model.model.transformer.h.0.attn.c_attn.lora_A.weight" attn.c_attn. */
+static void put_target(cJSON *names, const layout_tensor_t *adapter)
+{
+    char module[sizeof adapter->name];
+    snprintf(module, sizeof module, "%s", strstr(adapter->name, ".0.") + 3);
+    *strstr(module, ".lora_") = '\0';
+    (void)cJSON_AddItemToArray(names, cJSON_CreateString(module));
+}
+
+bool adapter_config_write(const char *path, const layout_t *layout, const char *base, fault_t *fault)
+{
+    config_t c = {cJSON_CreateObject(), true};
+    c.good = c.object != NULL;
+    put_text(&c, "peft_type", "LORA");
+    put_text(&c, "task_type", "CAUSAL_LM");
+    put_text(&c, "base_model_name_or_path", base);
+    put_number(&c, "r", layout->lora.rank);
+    put_number(&c, "lora_alpha", layout->lora.alpha);
+    put_real(&c, "lora_dropout", 0);
+    put_text(&c, "bias", "none");
+    put_flag(&c, "fan_in_fan_out", layout->shape.family == FAMILY_GPT2);
+    put_flag(&c, "inference_mode", true);
+    cJSON *names = c.good ? cJSON_AddArrayToObject(c.object, "target_modules") : NULL;
+    for (int i = 0; names != NULL && i < layout->tensor_count; i++)
+        if (layout->tensors[i].group == layout_adapters(layout, 0) && layout->tensors[i].init == INIT_UNIFORM)
+            put_target(names, &layout->tensors[i]);
+    return write_object(&c, path, fault);
 }
 
 /* ---- reading ---- */
@@ -285,17 +322,28 @@ static void read_llama(reader_t *r, shape_t *s)
     read_rope(r, s);
 }
 
+/* An object in a file; its caller deletes it. */
+static bool open_object(reader_t *r, cJSON **object)
+{
+    FILE *file = fopen(r->path, "rbe");
+    if (file == NULL)
+        return fault_set(r->fault, "%s %s: %s", r->flag, r->path, strerror(errno));
+    *object = json_read(file);
+    r->object = *object;
+    r->good = cJSON_IsObject(*object);
+    if (!r->good) {
+        cJSON_Delete(*object);
+        fault_write(r->fault, "%s %s: no JSON object", r->flag, r->path);
+    }
+    return r->good;
+}
+
 bool config_read(const char *flag, const char *path, shape_t *shape, element_t *element, fault_t *fault)
 {
-    FILE *file = fopen(path, "rbe");
-    if (file == NULL)
-        return fault_set(fault, "%s %s: %s", flag, path, strerror(errno));
-    cJSON *object = json_read(file);
-    if (!cJSON_IsObject(object)) {
-        cJSON_Delete(object);
-        return fault_set(fault, "%s %s: no JSON object", flag, path);
-    }
-    reader_t r = {flag, path, object, fault, true};
+    cJSON *object;
+    reader_t r = {.flag = flag, .path = path, .fault = fault};
+    if (!open_object(&r, &object))
+        return false;
     const char *type = get_text(&r, "model_type", "");
     *shape = (shape_t){.rope_theta = 10000, .rope_factor = 1};
     if (strcmp(type, "gpt2") == 0)
@@ -310,6 +358,58 @@ bool config_read(const char *flag, const char *path, shape_t *shape, element_t *
                "is %d, no multiple of the %d heads", shape->width, shape->heads);
     const char *stored = get_text(&r, "dtype", get_text(&r, "torch_dtype", ""));
     *element = strcmp(stored, "bfloat16") == 0 ? ELEMENT_BF16 : ELEMENT_F32;
+    cJSON_Delete(object);
+    return r.good;
+}
+
+/* Missing, null, false, or without members. */
+static void must_be_empty(reader_t *r, const char *name)
+{
+    const cJSON *item = item_of(r, name);
+    if (item != NULL && !cJSON_IsFalse(item) &&
+        (!(cJSON_IsObject(item) || cJSON_IsArray(item)) || item->child != NULL))
+        refuse(r, name, "is set: that cannot be computed");
+}
+
+/* A list, or a word, as one text; to be freed. */
+static char *get_targets(reader_t *r)
+{
+    const cJSON *item = item_of(r, "target_modules"), *name;
+    size_t length = 1;
+    if (cJSON_IsString(item) && strcmp(item->valuestring, "all-linear") == 0)
+        return strdup(item->valuestring);
+    bool good = cJSON_IsArray(item) && item->child != NULL;
+    cJSON_ArrayForEach(name, item)
+    {
+        good = good && cJSON_IsString(name);
+        length += good ? strlen(name->valuestring) + 1 : 0;
+    }
+    char *all = good ? calloc(length, 1) : NULL;
+    if (!good)
+        refuse(r, "target_modules", "is neither a list of names nor \"all-linear\"");
+    for (name = good && all != NULL ? item->child : NULL; name != NULL; name = name->next) {
+        strcat(all, name->valuestring);
+        strcat(all, name->next != NULL ? "," : "");
+    }
+    return all;
+}
+
+bool adapter_config_read(const char *flag, const char *path, lora_t *lora, fault_t *fault)
+{
+    static const char *const variants[] = {"use_rslora",          "use_dora",        "lora_bias",
+                                           "modules_to_save",     "rank_pattern",    "alpha_pattern",
+                                           "layers_to_transform", "exclude_modules", "target_parameters",
+                                           "layer_replication"};
+    cJSON *object;
+    reader_t r = {.flag = flag, .path = path, .fault = fault};
+    if (!open_object(&r, &object))
+        return false;
+    must_be_text(&r, "peft_type", "LORA");
+    must_be_text(&r, "bias", "none");
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
+        must_be_empty(&r, variants[i]);
+    *lora = (lora_t){
+        .rank = get_count(&r, "r", 8), .alpha = get_real(&r, "lora_alpha", 8), .targets = get_targets(&r)};
     cJSON_Delete(object);
     return r.good;
 }

@@ -164,7 +164,8 @@ static bool remove_parts(const char *path, fault_t *fault)
 /* The marker goes first. */
 static bool remove_checkpoint(const char *path, fault_t *fault)
 {
-    static const char *const names[] = {FOLDER_MARKER, FOLDER_STATE, FOLDER_CONFIG, FOLDER_MODEL};
+    static const char *const names[] = {FOLDER_MARKER, FOLDER_STATE,          FOLDER_CONFIG,
+                                        FOLDER_MODEL,  FOLDER_ADAPTER_CONFIG, FOLDER_ADAPTER};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         folder_path_t file;
         if (!folder_join(file, path, names[i], fault))

@@ -2,6 +2,7 @@
  *
  *   FOLDER/step-00000100/          a checkpoint: the state after step 100
  *     model.safetensors, config.json, state.bin, state-00001-of-00001.bin    (checkpoint.h)
+ *     adapter_model.safetensors, adapter_config.json    instead of the first two, if adapters are what is trained
  *     lost-00001-of-00002.bin      with --compress, of each rank    (feedback.h)
  *     complete                     marker: written last; without it, the checkpoint does not count
  *   FOLDER/.step-00000100.partial/ one that is being written
@@ -20,12 +21,14 @@
 
 #include "model/base/fault.h"
 
-#define FOLDER_MODEL  "model.safetensors"
-#define FOLDER_CONFIG "config.json"
-#define FOLDER_STATE  "state.bin"
-#define FOLDER_SHARD  "state"
-#define FOLDER_LOST   "lost"
-#define FOLDER_MARKER "complete"
+#define FOLDER_MODEL          "model.safetensors"
+#define FOLDER_CONFIG         "config.json"
+#define FOLDER_ADAPTER        "adapter_model.safetensors"
+#define FOLDER_ADAPTER_CONFIG "adapter_config.json"
+#define FOLDER_STATE          "state.bin"
+#define FOLDER_SHARD          "state"
+#define FOLDER_LOST           "lost"
+#define FOLDER_MARKER         "complete"
 
 typedef char folder_path_t[PATH_MAX];
 

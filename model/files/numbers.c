@@ -35,6 +35,10 @@ numbers_t numbers_of(const checkpoint_t *checkpoint, const transformer_t *model,
     add_real(&n, RULE_EQUAL, "rope_theta", s->rope_theta);
     add_real(&n, RULE_EQUAL, "rope_factor", s->rope_factor);
     add_count(&n, RULE_EQUAL, "dtype", model->dtype == DTYPE_FP32 ? 0 : 1);
+    if (model->layout.lora.rank > 0) {
+        add_real(&n, RULE_EQUAL, "lora_alpha", model->layout.lora.alpha);
+        add_count(&n, RULE_EQUAL, "base", checkpoint->base);
+    }
     add_place(&n, "step", &place->step);
     add_place(&n, "sequences", &place->sequences);
     add_place(&n, "micro_batches", &place->micro_batches);

@@ -20,7 +20,8 @@
 
 static void stored_name(const layout_t *layout, const layout_tensor_t *tensor, char name[NAME_BYTES])
 {
-    bool plain = layout->shape.family != FAMILY_GPT2 || strncmp(tensor->name, "lm_head", 7) == 0;
+    bool plain = layout->shape.family != FAMILY_GPT2 || strncmp(tensor->name, "lm_head", 7) == 0 ||
+                 tensor->array >= ARRAY_LORA;
     snprintf(name, NAME_BYTES, "%s%s", plain ? "" : PREFIX, tensor->name);
 }
 
@@ -53,6 +54,19 @@ static size_t largest_group(const layout_t *layout)
     return largest;
 }
 
+/* The tensors [first, end) of adapters, or of all else. */
+typedef struct part {
+    int first, end;
+} part_t;
+
+static part_t part_of(const layout_t *layout, bool adapters)
+{
+    part_t part = {.end = layout->tensor_count};
+    while (part.end > 0 && layout->tensors[part.end - 1].group >= layout_end(layout, false))
+        part.end--;
+    return adapters ? (part_t){part.end, layout->tensor_count} : part;
+}
+
 /* One row of a stored matrix that we hold transposed. */
 static float *row_new(const layout_t *layout)
 {
@@ -67,6 +81,7 @@ static float *row_new(const layout_t *layout)
 
 typedef struct writing {
     const layout_t *layout;
+    part_t part;
     safetensors_writer_t writer;
     float *row;
 } writing_t;
@@ -90,9 +105,9 @@ static bool write_groups(writing_t *w, element_t element, weights_fetch_fn fetch
                          float *values, uint64_t *hashes, fault_t *fault)
 {
     const layout_t *layout = w->layout;
-    for (int i = 0; i < layout->tensor_count; i++) {
+    for (int i = w->part.first; i < w->part.end; i++) {
         const layout_tensor_t *tensor = &layout->tensors[i];
-        if (i == 0 || layout->tensors[i - 1].group != tensor->group) {
+        if (i == w->part.first || layout->tensors[i - 1].group != tensor->group) {
             fetch(context, tensor->group, values);
             if (element == ELEMENT_BF16)
                 for (size_t k = 0; k < layout->groups[tensor->group].count; k++)
@@ -105,12 +120,13 @@ static bool write_groups(writing_t *w, element_t element, weights_fetch_fn fetch
     return true;
 }
 
-bool weights_write(const char *path, const layout_t *layout, element_t element, weights_fetch_fn fetch,
-                   void *context, uint64_t *hashes, fault_t *fault)
+bool weights_write(const char *path, const layout_t *layout, bool adapters, element_t element,
+                   weights_fetch_fn fetch, void *context, uint64_t *hashes, fault_t *fault)
 {
     static const char *const metadata[] = {"format", "pt", NULL};
-    writing_t w = {.layout = layout, .row = row_new(layout)};
-    size_t count = (size_t)layout->tensor_count;
+    writing_t w = {.layout = layout, .part = part_of(layout, adapters), .row = row_new(layout)};
+    const layout_tensor_t *from = &layout->tensors[w.part.first];
+    size_t count = (size_t)(w.part.end - w.part.first);
     stored_t *tensors = calloc(count, sizeof *tensors);
     char(*names)[NAME_BYTES] = calloc(count, sizeof *names);
     float *values = malloc(largest_group(layout) * sizeof *values);
@@ -119,9 +135,9 @@ bool weights_write(const char *path, const layout_t *layout, element_t element, 
         fault_write(fault, "%s: no memory for a copy of one block", path);
     } else {
         for (size_t i = 0; i < count; i++) {
-            stored_name(layout, &layout->tensors[i], names[i]);
+            stored_name(layout, &from[i], names[i]);
             tensors[i] = (stored_t){.name = names[i], .element = element};
-            tensors[i].dimensions = stored_shape(&layout->tensors[i], tensors[i].shape);
+            tensors[i].dimensions = stored_shape(&from[i], tensors[i].shape);
         }
         good = safetensors_create(&w.writer, path, tensors, count, metadata, fault);
         if (good) {
@@ -295,23 +311,23 @@ static bool read_tensor(const source_t *source, const layout_t *layout, const la
     return true;
 }
 
-static bool read_groups(const source_t *source, const layout_t *layout, weights_take_fn take, void *context,
-                        float *values, uint64_t *hashes, fault_t *fault)
+static bool read_groups(const source_t *source, const layout_t *layout, part_t part, weights_take_fn take,
+                        void *context, float *values, uint64_t *hashes, fault_t *fault)
 {
-    for (int i = 0; i < layout->tensor_count; i++) {
+    for (int i = part.first; i < part.end; i++) {
         const layout_tensor_t *tensor = &layout->tensors[i];
         if (!read_tensor(source, layout, tensor, values + tensor->offset, fault))
             return false;
         if (hashes != NULL)
             hashes[i] = hash_of(values + tensor->offset, layout_elements(tensor));
-        if (i + 1 == layout->tensor_count || tensor[1].group != tensor->group)
+        if (i + 1 == part.end || tensor[1].group != tensor->group)
             take(context, tensor->group, values);
     }
     return true;
 }
 
-bool weights_read(const char *flag, const char *path, const layout_t *layout, weights_take_fn take,
-                  void *context, uint64_t *hashes, fault_t *fault)
+bool weights_read(const char *flag, const char *path, const layout_t *layout, bool adapters,
+                  weights_take_fn take, void *context, uint64_t *hashes, fault_t *fault)
 {
     source_t source = {.flag = flag, .path = path, .row = row_new(layout)};
     float *values = malloc(largest_group(layout) * sizeof *values);
@@ -319,8 +335,8 @@ bool weights_read(const char *flag, const char *path, const layout_t *layout, we
     if (source.row == NULL || values == NULL)
         fault_write(fault, "%s %s: no memory for a copy of one block", flag, path);
     else
-        good =
-            open_source(&source, fault) && read_groups(&source, layout, take, context, values, hashes, fault);
+        good = open_source(&source, fault) &&
+               read_groups(&source, layout, part_of(layout, adapters), take, context, values, hashes, fault);
     close_source(&source);
     free(values);
     return good;

@@ -80,7 +80,8 @@ cudaError_t residual_layernorm_forward(dtype_t type, void *sum, void *out, float
 
 /* dx[N,C] = gradient through the norm of dout[N,C], plus dresidual[N,C] where not NULL (dx may be dresidual: the
  * gradient that flows past the norm). dgamma[C], dbeta[C] +=, and
- * dsum[C] += the column sums of dx, unless it is NULL. scratch: layernorm_backward_scratch(N, C) bytes. */
+ * dsum[C] += the column sums of dx, unless it is NULL. scratch: layernorm_backward_scratch(N, C) bytes. All four may be NULL:
+ * the norm is frozen. */
 size_t layernorm_backward_scratch(int N, int C);
 cudaError_t layernorm_backward(dtype_t type, void *dx, float *dgamma, float *dbeta, float *dsum,
                                const void *dresidual, const void *dout, const void *x, const float *mean,

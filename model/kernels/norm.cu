@@ -195,7 +195,7 @@ cudaError_t residual_rmsnorm_forward(dtype_t type, void *sum, void *out, float *
 
 /* dx, dresidual, dout, x, gamma: of elements E. RMS: without mean, and partials of dgamma alone. */
 typedef struct layernorm_grad {
-    float *partials;          /* [2 or 3,chunks,C]: of dgamma, of dbeta, of dx */
+    float *partials;          /* [2 or 3,chunks,C]: of dgamma, of dbeta, of dx; NULL: dx is all that is wanted */
     void *dx;                 /* [N,C], may be dresidual */
     const void *dresidual;    /* [N,C] or NULL */
     const void *dout, *x;     /* [N,C] */
@@ -215,7 +215,7 @@ template <bool RMS, typename E> __global__ void layernorm_backward_kernel(layern
                    *const gamma = (const E *)p.gamma, *const dresidual = (const E *)p.dresidual;
     const int C = p.C, rows = chunk_rows(p.N), first = (int)blockIdx.x * rows,
               last = smaller(first + rows, p.N);
-    for (int c0 = 0; c0 < C; c0 += COLUMN_TILE) {
+    for (int c0 = 0; c0 < C && p.partials; c0 += COLUMN_TILE) {
         const int columns = smaller(COLUMN_TILE, C - c0);
         SIMD for (int c = block_thread(); c < columns; c += block_threads()) dgamma[c] = dbeta[c] = 0.0f;
         for (int n = first; n < last; n++) {
@@ -281,8 +281,8 @@ template <bool RMS, typename E> __global__ void layernorm_backward_kernel(layern
 
 template <typename E> inline softgpu_cost_t layernorm_backward_cost(dim3 grid, dim3, layernorm_grad_t p)
 {
-    const double vectors = p.mean ? 2.0 : 1.0;
-    return launch_cost((p.mean ? 16.0 : 12.0) * p.N * p.C,
+    const double vectors = !p.partials ? 0.0 : p.mean ? 2.0 : 1.0;
+    return launch_cost(((p.mean ? 12.0 : 9.0) + (p.partials ? p.mean ? 4.0 : 3.0 : 0.0)) * p.N * p.C,
                        as_floats<E>((p.dresidual ? 4.0 : 3.0) * p.N * p.C) + vectors * grid.x * p.C +
                            vectors * p.N);
 }
@@ -312,7 +312,8 @@ cudaError_t layernorm_backward(dtype_t type, void *dx, float *dgamma, float *dbe
         layernorm_backward_kernel<false, bf16><<<counted(blocks), BLOCK_THREADS, 0, stream>>>(p);
     else
         layernorm_backward_kernel<false, float><<<counted(blocks), BLOCK_THREADS, 0, stream>>>(p);
-    column_reduce(dgamma, dbeta, dsum, p.partials, chunk_count(N), C, accumulate, stream);
+    if (dgamma)
+        column_reduce(dgamma, dbeta, dsum, p.partials, chunk_count(N), C, accumulate, stream);
     return cudaGetLastError();
 }
 
@@ -326,6 +327,7 @@ cudaError_t rmsnorm_backward(dtype_t type, void *dx, float *dgamma, const void *
         layernorm_backward_kernel<true, bf16><<<counted(blocks), BLOCK_THREADS, 0, stream>>>(p);
     else
         layernorm_backward_kernel<true, float><<<counted(blocks), BLOCK_THREADS, 0, stream>>>(p);
-    column_reduce(dgamma, NULL, NULL, p.partials, chunk_count(N), C, accumulate, stream);
+    if (dgamma)
+        column_reduce(dgamma, NULL, NULL, p.partials, chunk_count(N), C, accumulate, stream);
     return cudaGetLastError();
 }

@@ -63,12 +63,12 @@ static tensor_t new_scores(const pass_t *pass, dtype_t dtype)
 /* For all heads of all sequences: [T,D] and [T,T] matrices. */
 static batched_t scores_from_heads(const pass_t *pass) /* [T,T] = [T,D] [T,D]^T */
 {
-    return (batched_t){pass->B * pass->H, pass->T, pass->T, pass->D, 0, 1};
+    return (batched_t){pass->B * pass->H, pass->T, pass->T, pass->D, 0, 1, .scale = 1};
 }
 
 static batched_t heads_from_scores(const pass_t *pass, int transpose) /* [T,D] = op([T,T]) [T,D] */
 {
-    return (batched_t){pass->B * pass->H, pass->T, pass->D, pass->T, transpose, 0};
+    return (batched_t){pass->B * pass->H, pass->T, pass->D, pass->T, transpose, 0, .scale = 1};
 }
 
 static void tiled_forward(const pass_t *pass, attention_kept_t *kept, dropout_t drop)
@@ -219,13 +219,14 @@ static tensor_t naive_backward(const pass_t *pass, attention_kept_t *kept, tenso
     return dqkv;
 }
 
-/* Queries, keys and values [B,T,H+2KV,D] of in[N,C], turned if positions are rotary. */
-static tensor_t make_qkv(const pass_t *pass, const tensor_t *in, const block_t *w)
+/* Queries, keys and values [B,T,H+2KV,D] of in[N,C], turned if positions are rotary; *u: lora_forward's. */
+static tensor_t make_qkv(const pass_t *pass, const tensor_t *in, const block_t *w, tensor_t *u)
 {
     int Q = qkv_channels(pass);
     tensor_t qkv = pass_tensor(pass, Q);
     linear_forward(pass->gpu, pass->dtype, (linear_t){pass->N, pass->C, Q}, qkv.data, in->data, w->qkv_w,
                    w->qkv_b);
+    lora_forward(pass, MATRIX_QKV, w, in, &qkv, u);
     if (pass->rope != NULL)
         CUDA(rope_forward(pass->dtype, qkv.data, pass->rope + (size_t)pass_position(pass) * (size_t)pass->D,
                           shape_of(pass), pass->gpu->stream));
@@ -239,7 +240,7 @@ tensor_t attention_sublayer_forward(const pass_t *pass, int layer, attention_kep
     int N = pass->N, C = pass->C;
     dropout_t drop = pass_dropout(pass, layer, SITE_ATTENTION);
 
-    kept->qkv = make_qkv(pass, in, w);
+    kept->qkv = make_qkv(pass, in, w, &kept->qkv_u);
     if (pass->cache != NULL)
         cache_put(pass, layer, &kept->qkv);
     if (pass_position(pass) > 0)
@@ -251,6 +252,7 @@ tensor_t attention_sublayer_forward(const pass_t *pass, int layer, attention_kep
 
     tensor_t y = pass_tensor(pass, C); /* [N,C] */
     linear_forward(gpu, pass->dtype, (linear_t){N, C, C}, y.data, kept->out.data, w->proj_w, NULL);
+    lora_forward(pass, MATRIX_PROJ, w, &kept->out, &y, &kept->proj_u);
     if (!pass->keep)
         tensor_free(gpu, &kept->out);
     return y;
@@ -266,10 +268,12 @@ tensor_t attention_sublayer_backward(const pass_t *pass, int layer, attention_ke
 
     linear_backward_weight(gpu, pass->dtype, projection, dw->proj_w, NULL, dy->data, kept->out.data,
                            pass->accumulate);
+    tensor_t du = lora_backward_weight(pass, MATRIX_PROJ, w, dw, &kept->out, dy, &kept->proj_u);
     tensor_t dout = pass_tensor(pass, C); /* [B,T,H,D] */
     linear_backward_input(gpu, pass->dtype, projection, dout.data, dy->data, w->proj_w);
+    lora_backward_input(pass, MATRIX_PROJ, w, &du, &dout);
     if (pass->lean)
-        kept->qkv = make_qkv(pass, in, w);
+        kept->qkv = make_qkv(pass, in, w, &kept->qkv_u);
     tensor_t dqkv = pass->attention == ATTENTION_NAIVE ? naive_backward(pass, kept, &dout, drop)
                                                        : tiled_backward(pass, kept, &dout, drop);
     if (pass->rope != NULL)
@@ -277,9 +281,11 @@ tensor_t attention_sublayer_backward(const pass_t *pass, int layer, attention_ke
 
     linear_backward_weight(gpu, pass->dtype, qkv, dw->qkv_w, dw->qkv_b, dqkv.data, in->data,
                            pass->accumulate);
+    du = lora_backward_weight(pass, MATRIX_QKV, w, dw, in, &dqkv, &kept->qkv_u);
     tensor_free(gpu, in);
     tensor_t din = pass_tensor(pass, C); /* [N,C] */
     linear_backward_input(gpu, pass->dtype, qkv, din.data, dqkv.data, w->qkv_w);
+    lora_backward_input(pass, MATRIX_QKV, w, &du, &din);
     tensor_free(gpu, &dqkv);
     return din;
 }

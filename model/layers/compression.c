@@ -118,8 +118,9 @@ static void sum_factors(compression_t *compression, compressed_t *group, float *
             continue;
         }
         CUDA(add_scaled(lost + part->offset, gradient + part->offset, 1, elements(part), ranks->stream));
-        batched_matmul(gpu, DTYPE_FP32, DTYPE_FP32, (batched_t){1, part->rows, r, part->columns, 0, 0},
-                       p + part->p, lost + part->offset, q + part->q);
+        batched_matmul(gpu, DTYPE_FP32, DTYPE_FP32,
+                       (batched_t){1, part->rows, r, part->columns, 0, 0, .scale = 1}, p + part->p,
+                       lost + part->offset, q + part->q);
     }
     if (group->q_count == 0)
         return;
@@ -129,15 +130,17 @@ static void sum_factors(compression_t *compression, compressed_t *group, float *
         if (part->p == LAYOUT_NONE)
             continue;
         CUDA(orthonormalize(p + part->p, part->rows, r, ranks->stream));
-        batched_matmul(gpu, DTYPE_FP32, DTYPE_FP32, (batched_t){1, part->columns, r, part->rows, 1, 0},
-                       q + part->q, lost + part->offset, p + part->p);
+        batched_matmul(gpu, DTYPE_FP32, DTYPE_FP32,
+                       (batched_t){1, part->columns, r, part->rows, 1, 0, .scale = 1}, q + part->q,
+                       lost + part->offset, p + part->p);
     }
     ranks_all_reduce(ranks, q, group->q_count);
     for (int i = 0; i < group->part_count; i++) {
         const part_t *part = &group->parts[i];
         if (part->p == LAYOUT_NONE)
             continue;
-        batched_matmul(gpu, DTYPE_FP32, DTYPE_FP32, (batched_t){1, part->rows, part->columns, r, 0, 1},
+        batched_matmul(gpu, DTYPE_FP32, DTYPE_FP32,
+                       (batched_t){1, part->rows, part->columns, r, 0, 1, .scale = 1},
                        gradient + part->offset, p + part->p, q + part->q);
         CUDA(add_scaled(lost + part->offset, gradient + part->offset, -1.0f / (float)ranks->world.count,
                         elements(part), ranks->stream));

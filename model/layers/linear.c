@@ -258,6 +258,8 @@ static void sum_columns(gpu_t *gpu, dtype_t dtype, linear_t s, float *dbias, con
 void linear_backward_weight(gpu_t *gpu, dtype_t dtype, linear_t s, float *dw, float *dbias, const void *dy,
                             const void *x, int accumulate)
 {
+    if (dw == NULL)
+        return;
     if (dtype == DTYPE_BF16) {
         /* The epilogue overwrites, and not every device has it. */
         const plan_t *plan =
@@ -290,19 +292,21 @@ void linear_gelu_backward_input(gpu_t *gpu, linear_t s, void *dup, const void *d
 void batched_matmul(gpu_t *gpu, dtype_t dtype, dtype_t result, batched_t s, void *c, const void *a,
                     const void *b)
 {
-    int leading_a = s.transpose_a ? s.M : s.K;
-    int leading_b = s.transpose_b ? s.K : s.N;
+    int leading_a = s.leading_a > 0 ? s.leading_a : s.transpose_a ? s.M : s.K;
+    int leading_b = s.leading_b > 0 ? s.leading_b : s.transpose_b ? s.K : s.N;
+    int leading_c = s.leading_c > 0 ? s.leading_c : s.N;
+    const float *beta = s.accumulate ? &one : &zero;
     long long stride_a = (long long)s.M * s.K, stride_b = (long long)s.K * s.N,
               stride_c = (long long)s.M * s.N;
     cublasOperation_t op_a = s.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
                       op_b = s.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     launched();
     if (dtype == DTYPE_BF16)
-        BLAS(cublasGemmStridedBatchedEx(gpu->blas, op_b, op_a, s.N, s.M, s.K, &one, b, CUDA_R_16BF, leading_b,
-                                        stride_b, a, CUDA_R_16BF, leading_a, stride_a, &zero, c,
-                                        result == DTYPE_BF16 ? CUDA_R_16BF : CUDA_R_32F, s.N, stride_c,
+        BLAS(cublasGemmStridedBatchedEx(gpu->blas, op_b, op_a, s.N, s.M, s.K, &s.scale, b, CUDA_R_16BF,
+                                        leading_b, stride_b, a, CUDA_R_16BF, leading_a, stride_a, beta, c,
+                                        result == DTYPE_BF16 ? CUDA_R_16BF : CUDA_R_32F, leading_c, stride_c,
                                         s.batch, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
     else
-        BLAS(cublasSgemmStridedBatched(gpu->blas, op_b, op_a, s.N, s.M, s.K, &one, b, leading_b, stride_b, a,
-                                       leading_a, stride_a, &zero, c, s.N, stride_c, s.batch));
+        BLAS(cublasSgemmStridedBatched(gpu->blas, op_b, op_a, s.N, s.M, s.K, &s.scale, b, leading_b, stride_b,
+                                       a, leading_a, stride_a, beta, c, leading_c, stride_c, s.batch));
 }

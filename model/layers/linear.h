@@ -32,7 +32,8 @@ void linear_forward_fp32(gpu_t *gpu, dtype_t dtype, linear_t shape, float *y, co
 void linear_backward_input(gpu_t *gpu, dtype_t dtype, linear_t shape, void *dx, const void *dy,
                            const void *w);
 
-/* dw[out,in] = dy[rows,out]^T x[rows,in], added to dw if `accumulate`; dbias[out], unless NULL: so the column sums of dy. */
+/* dw[out,in] = dy[rows,out]^T x[rows,in], added to dw if `accumulate`; dbias[out], unless NULL: so the column sums of dy.
+ * dw NULL: the weight is frozen, nothing is done. */
 void linear_backward_weight(gpu_t *gpu, dtype_t dtype, linear_t shape, float *dw, float *dbias,
                             const void *dy, const void *x, int accumulate);
 
@@ -42,11 +43,15 @@ void linear_gelu_forward(gpu_t *gpu, linear_t shape, void *act, void *up, const 
 void linear_gelu_backward_input(gpu_t *gpu, linear_t shape, void *dup, const void *dy, const void *w,
                                 const void *up);
 
-/* c[batch,M,N] = op(a) op(b) for each of `batch` dense matrices, op(a) [M,K], op(b) [K,N]; a matrix that is
- * transposed is stored as [K,M] or [N,K]. a and b have `dtype`, c has `result`. */
+/* c[batch,M,N] = scale op(a) op(b) for each of `batch` matrices, op(a) [M,K], op(b) [K,N], added to c if `accumulate`; a matrix
+ * that is transposed is stored as [K,M] or [N,K]. Rows are `leading` elements apart; 0: as many as a row has, and matrices
+ * follow one another. a and b have `dtype`, c has `result`. */
 typedef struct batched {
     int batch, M, N, K;
     int transpose_a, transpose_b;
+    float scale;
+    int accumulate;
+    int leading_a, leading_b, leading_c; /* with batch 1 */
 } batched_t;
 
 void batched_matmul(gpu_t *gpu, dtype_t dtype, dtype_t result, batched_t shape, void *c, const void *a,

@@ -9,10 +9,11 @@ static bool is_gated(const pass_t *pass)
     return pass->shape->family == FAMILY_LLAMA;
 }
 
-/* GELU is part of the products beside it (linear.h); then `up` is kept with its bias. */
+/* GELU is part of the products beside it (linear.h), unless adapters add to them; then `up` is kept with its bias. */
 static bool is_fused(const pass_t *pass)
 {
-    return pass->dtype == DTYPE_BF16 && !is_gated(pass);
+    return pass->dtype == DTYPE_BF16 && !is_gated(pass) && !lora_adapts(pass, MATRIX_UP) &&
+           !lora_adapts(pass, MATRIX_DOWN);
 }
 
 /* Channels that `up` makes. */
@@ -35,6 +36,7 @@ static void act_forward(const pass_t *pass, mlp_kept_t *kept, const tensor_t *in
         return;
     }
     linear_forward(gpu, pass->dtype, up, kept->up.data, in->data, w->up_w, NULL);
+    lora_forward(pass, MATRIX_UP, w, in, &kept->up, &kept->up_u);
     kept->act = pass_tensor(pass, F); /* [N,F] */
     if (is_gated(pass))
         CUDA(swiglu_forward(pass->dtype, kept->act.data, kept->up.data, N, F, gpu->stream));
@@ -64,14 +66,16 @@ tensor_t mlp_sublayer_forward(const pass_t *pass, mlp_kept_t *kept, const tensor
     tensor_t y = pass_tensor(pass, pass->C); /* [N,C] */
     linear_forward(gpu, pass->dtype, (linear_t){pass->N, pass->F, pass->C}, y.data, kept->act.data, w->down_w,
                    NULL);
+    lora_forward(pass, MATRIX_DOWN, w, &kept->act, &y, &kept->down_u);
     if (!pass_keeps_all(pass))
         tensor_free(gpu, &kept->act);
     return y;
 }
 
-/* The gradient of up [N,U] from dy[N,C], and up_b's if it is not made with up_w's. Frees kept->up. */
+/* The gradient of up [N,U] from dy[N,C] and du of the adapters of down, and up_b's if it is not made with up_w's. Frees kept->up
+ * and du. */
 static tensor_t act_backward(const pass_t *pass, mlp_kept_t *kept, const tensor_t *dy, const block_t *w,
-                             const block_t *dw)
+                             const block_t *dw, tensor_t *du)
 {
     gpu_t *gpu = pass->gpu;
     int N = pass->N, F = pass->F;
@@ -83,12 +87,13 @@ static tensor_t act_backward(const pass_t *pass, mlp_kept_t *kept, const tensor_
         return dact;
     }
     linear_backward_input(gpu, pass->dtype, down, dact.data, dy->data, w->down_w);
+    lora_backward_input(pass, MATRIX_DOWN, w, du, &dact);
     if (is_gated(pass)) { /* in the place of what was kept */
         CUDA(swiglu_backward(pass->dtype, kept->up.data, dact.data, kept->up.data, N, F, gpu->stream));
         tensor_free(gpu, &dact);
         return tensor_take(&kept->up);
     }
-    tensor_t scratch = pass_scratch(pass, column_sum_scratch(N, F));
+    tensor_t scratch = pass_scratch(pass, dw->up_b != NULL ? column_sum_scratch(N, F) : 0);
     CUDA(bias_gelu_backward(pass->dtype, dact.data, dw->up_b, dact.data, kept->up.data, w->up_b, N, F,
                             pass->accumulate, scratch.data, gpu->stream));
     tensor_free(gpu, &scratch);
@@ -107,14 +112,17 @@ tensor_t mlp_sublayer_backward(const pass_t *pass, mlp_kept_t *kept, tensor_t *i
         act_again(pass, kept, w);
     linear_backward_weight(gpu, pass->dtype, down, dw->down_w, NULL, dy->data, kept->act.data,
                            pass->accumulate);
+    tensor_t du = lora_backward_weight(pass, MATRIX_DOWN, w, dw, &kept->act, dy, &kept->down_u);
     tensor_free(gpu, &kept->act);
-    tensor_t dup = act_backward(pass, kept, dy, w, dw); /* [N,U] */
+    tensor_t dup = act_backward(pass, kept, dy, w, dw, &du); /* [N,U] */
 
     linear_backward_weight(gpu, pass->dtype, up, dw->up_w, is_fused(pass) ? dw->up_b : NULL, dup.data,
                            in->data, pass->accumulate);
+    du = lora_backward_weight(pass, MATRIX_UP, w, dw, in, &dup, &kept->up_u);
     tensor_free(gpu, in);
     tensor_t din = pass_tensor(pass, C); /* [N,C] */
     linear_backward_input(gpu, pass->dtype, up, din.data, dup.data, w->up_w);
+    lora_backward_input(pass, MATRIX_UP, w, &du, &din);
     tensor_free(gpu, &dup);
     return din;
 }

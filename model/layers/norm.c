@@ -93,8 +93,9 @@ void norm_backward(const pass_t *pass, norm_t *norm, tensor_t *dx, tensor_t *dou
     const void *past = dx->data;
     if (past == NULL)
         *dx = pass_tensor(pass, C); /* [N,C] */
-    tensor_t scratch =
-        pass_scratch(pass, is_rms(pass) ? rmsnorm_backward_scratch(N, C) : layernorm_backward_scratch(N, C));
+    tensor_t scratch = pass_scratch(pass, dweight == NULL ? 0
+                                          : is_rms(pass)  ? rmsnorm_backward_scratch(N, C)
+                                                          : layernorm_backward_scratch(N, C));
     if (is_rms(pass))
         CUDA(rmsnorm_backward(pass->dtype, dx->data, dweight, past, dout->data, norm->x.data, norm_rstd(norm),
                               weight, N, C, pass->accumulate, scratch.data, gpu->stream));

@@ -32,7 +32,7 @@ static void share_out(group_t *group, const parameters_t *parameters)
     group->kept = parameters->zero > 0 ? group->mine : group->count;
 }
 
-static void allocate(parameters_t *parameters, group_t *group, bool trained)
+static void allocate(parameters_t *parameters, group_t *group)
 {
     gpu_t *gpu = parameters->gpu;
     const int zero = parameters->zero;
@@ -42,7 +42,11 @@ static void allocate(parameters_t *parameters, group_t *group, bool trained)
         group->value = tensor_new_permanent(gpu, MEMORY_WEIGHTS, parameters->dtype, all);
     else
         group->own_value = tensor_new_permanent(gpu, MEMORY_WEIGHTS, parameters->dtype, group->shard);
-    if (!trained)
+    if (zero > 0) {
+        CUDA(cudaEventCreateWithFlags(&group->there, cudaEventDisableTiming));
+        CUDA(cudaEventCreateWithFlags(&group->summed, cudaEventDisableTiming));
+    }
+    if (!group->trained)
         return;
     if (parameters->dtype != DTYPE_FP32)
         group->master = tensor_new_permanent(gpu, MEMORY_MASTERS, DTYPE_FP32, kept);
@@ -52,10 +56,6 @@ static void allocate(parameters_t *parameters, group_t *group, bool trained)
         group->own_gradient = tensor_new_permanent(gpu, MEMORY_GRADIENTS, DTYPE_FP32, group->shard);
     group->m = tensor_new_permanent(gpu, MEMORY_MOMENTS, DTYPE_FP32, kept);
     group->v = tensor_new_permanent(gpu, MEMORY_MOMENTS, DTYPE_FP32, kept);
-    if (zero > 0) {
-        CUDA(cudaEventCreateWithFlags(&group->there, cudaEventDisableTiming));
-        CUDA(cudaEventCreateWithFlags(&group->summed, cudaEventDisableTiming));
-    }
 }
 
 void parameters_open(parameters_t *parameters, gpu_t *gpu, ranks_t *ranks, int zero, const layout_t *layout,
@@ -74,7 +74,8 @@ void parameters_open(parameters_t *parameters, gpu_t *gpu, ranks_t *ranks, int z
         group->count = layout->groups[i].count;
         group->decayed = layout->groups[i].decayed;
         share_out(group, parameters);
-        allocate(parameters, group, trained);
+        group->trained = trained && layout->groups[i].trained;
+        allocate(parameters, group);
     }
 }
 
@@ -123,18 +124,30 @@ float *group_own_gradient(const group_t *group)
                                             : (float *)group->gradient.data + group->first;
 }
 
-size_t parameters_count(const parameters_t *parameters)
+/* Of a frozen group, which has no masters that could be rounded. */
+static void upload_rounded(const parameters_t *parameters, const group_t *group, const float *values)
 {
-    size_t count = 0;
-    for (int i = 0; i < parameters->group_count; i++)
-        count += parameters->groups[i].count;
-    return count;
+    gpu_t *gpu = parameters->gpu;
+    const bool whole = group->own_value.data == NULL;
+    const size_t count = whole ? group->count : group->mine;
+    if (count == 0)
+        return;
+    tensor_t room = tensor_new_of(gpu, MEMORY_WORKSPACE, DTYPE_FP32, count);
+    CUDA(cudaMemcpyAsync(room.data, values + (whole ? 0 : group->first), count * sizeof *values,
+                         cudaMemcpyHostToDevice, gpu->stream));
+    CUDA(round_bf16(whole ? group->value.data : group->own_value.data, room.data, count, gpu->stream));
+    CUDA(cudaStreamSynchronize(gpu->stream));
+    tensor_free(gpu, &room);
 }
 
 void parameters_upload(parameters_t *parameters, int index, const float *values)
 {
     group_t *group = &parameters->groups[index];
     cudaStream_t stream = parameters->gpu->stream;
+    if (!group->trained && parameters->dtype == DTYPE_BF16) {
+        upload_rounded(parameters, group, values);
+        return;
+    }
     const bool whole = group->master.data == NULL && group->value.data != NULL;
     const size_t start = whole ? 0 : group->start, count = whole ? group->count : group->kept;
     if (count > 0)
@@ -183,6 +196,8 @@ uint64_t parameters_dump(const parameters_t *parameters, const char *path)
     uint64_t hash = 0;
     for (int i = 0; i < parameters->group_count; i++) {
         const group_t *group = &parameters->groups[i];
+        if (!group->trained)
+            continue;
         hash = dump_array(parameters, group, group_masters(group), host, hash, file);
         hash = dump_array(parameters, group, group->m.data, host, hash, file);
         hash = dump_array(parameters, group, group->v.data, host, hash, file);

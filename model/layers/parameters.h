@@ -35,6 +35,7 @@
 typedef struct group {
     size_t count;   /* elements */
     size_t decayed; /* the first so many are matrices */
+    bool trained;   /* else it has a value alone, and is frozen */
     /* The rank's shard: its elements, with what fills up the last ones' (a multiple of 8 if there are several ranks); its first element in the
      * group; and how many are the group's. */
     size_t shard, first, mine;
@@ -67,8 +68,6 @@ void parameters_open(parameters_t *parameters, gpu_t *gpu, ranks_t *ranks, int z
                      dtype_t dtype, bool trained);
 void parameters_close(parameters_t *parameters);
 
-size_t parameters_count(const parameters_t *parameters);
-
 /* Of a group of so many elements, shared out to so many ranks: a shard's elements, the first of them, how many of them there are. */
 typedef struct group_shard {
     size_t size, first, count;
@@ -85,7 +84,7 @@ float *group_own_gradient(const group_t *group);
 /* Copies a group's values [count] to the device and waits. */
 void parameters_upload(parameters_t *parameters, int group, const float *values);
 
-/* Hashes weights and moments, and writes them to `path` unless it is NULL. Waits for the stream. Every rank calls it. */
+/* Hashes weights and moments of all that is trained, and writes them to `path` unless it is NULL. Waits for the stream. Every rank calls it. */
 uint64_t parameters_dump(const parameters_t *parameters, const char *path);
 
 /* ---- what ranks share out (shards.c); with one rank nothing of it does anything ----
@@ -98,7 +97,7 @@ const tensor_t *parameters_use(parameters_t *parameters, int group);
 /* What has been issued does, and nothing will until the next use. */
 void parameters_done(parameters_t *parameters, int group);
 
-/* What is issued now may write the group's gradient. */
+/* What is issued now may write the group's gradient; empty: it is frozen. */
 const tensor_t *parameters_gradient(parameters_t *parameters, int group);
 /* All that writes it has been issued: it is summed over all ranks. */
 void parameters_sum(parameters_t *parameters, int group);

@@ -53,7 +53,9 @@ tensor_t pass_scratch(const pass_t *pass, size_t bytes)
 static void *array_at(const layout_t *layout, const tensor_t *group, array_t array)
 {
     size_t offset = layout->offset[array];
-    return offset != LAYOUT_NONE ? (char *)group->data + offset * dtype_bytes(group->dtype) : NULL;
+    return offset != LAYOUT_NONE && group->data != NULL
+               ? (char *)group->data + offset * dtype_bytes(group->dtype)
+               : NULL;
 }
 
 outer_t outer_at(const layout_t *layout, const tensor_t *group)
@@ -68,9 +70,9 @@ outer_t outer_at(const layout_t *layout, const tensor_t *group)
     return outer;
 }
 
-block_t block_at(const layout_t *layout, const tensor_t *group)
+block_t block_at(const layout_t *layout, const tensor_t *group, const tensor_t *adapters)
 {
-    return (block_t){.qkv_w = array_at(layout, group, ARRAY_QKV_W),
+    block_t block = {.qkv_w = array_at(layout, group, ARRAY_QKV_W),
                      .proj_w = array_at(layout, group, ARRAY_PROJ_W),
                      .up_w = array_at(layout, group, ARRAY_UP_W),
                      .down_w = array_at(layout, group, ARRAY_DOWN_W),
@@ -82,4 +84,9 @@ block_t block_at(const layout_t *layout, const tensor_t *group)
                      .norm2_b = array_at(layout, group, ARRAY_NORM2_B),
                      .up_b = array_at(layout, group, ARRAY_UP_B),
                      .down_b = array_at(layout, group, ARRAY_DOWN_B)};
+    for (int m = 0; m < MATRIX_COUNT && adapters != NULL; m++) {
+        block.lora_a[m] = array_at(layout, adapters, ARRAY_LORA + (array_t)(2 * m));
+        block.lora_b[m] = array_at(layout, adapters, ARRAY_LORA + (array_t)(2 * m + 1));
+    }
+    return block;
 }

@@ -25,8 +25,9 @@
 #include "model/options/options.h"
 
 typedef struct pass {
-    gpu_t *gpu;           /* borrowed */
-    const shape_t *shape; /* borrowed */
+    gpu_t *gpu;             /* borrowed */
+    const layout_t *layout; /* borrowed */
+    const shape_t *shape;   /* its */
     dtype_t dtype;
     int B, T, N, C, H, KV, D, F;
     const float *rope;          /* device, rope.h: [T or more,2,D/2]; NULL: positions are learned; borrowed */
@@ -64,15 +65,16 @@ typedef struct outer {
     void *wte, *wpe, *head /* wte if tied */, *norm_w, *norm_b;
 } outer_t;
 
-/* The same for one block. */
+/* The same for one block, and its group of adapters. */
 typedef struct block {
     void *qkv_w, *proj_w, *up_w, *down_w;
     void *norm1_w, *norm1_b, *qkv_b, *proj_b;
     void *norm2_w, *norm2_b, *up_b, *down_b;
+    void *lora_a[MATRIX_COUNT], *lora_b[MATRIX_COUNT];
 } block_t;
 
 outer_t outer_at(const layout_t *layout, const tensor_t *group);
-block_t block_at(const layout_t *layout, const tensor_t *group);
+block_t block_at(const layout_t *layout, const tensor_t *group, const tensor_t *adapters);
 
 /* Whether a forward pass keeps what --save lean makes again. */
 static inline int pass_keeps_all(const pass_t *pass)
@@ -117,16 +119,33 @@ void norm_backward(const pass_t *pass, norm_t *norm, tensor_t *dx, tensor_t *dou
 
 void norm_free(const pass_t *pass, norm_t *norm);
 
+/* ---- lora.c: nothing happens where an array has no adapters (lora_adapts) ---- */
+
+bool lora_adapts(const pass_t *pass, matrix_t matrix);
+
+/* y[N,out], the product of x[N,in] with the array, gets the adapters' part added. *u is kept for the backward pass, unless it is
+ * to be made again. */
+void lora_forward(const pass_t *pass, matrix_t matrix, const block_t *w, const tensor_t *x, const tensor_t *y,
+                  tensor_t *u);
+
+/* The adapters' gradients from dy[N,out]; frees u. What it returns gives lora_backward_input its part of dx[N,in], which is
+ * added, and is freed there. */
+tensor_t lora_backward_weight(const pass_t *pass, matrix_t matrix, const block_t *w, const block_t *dw,
+                              const tensor_t *x, const tensor_t *dy, tensor_t *u);
+void lora_backward_input(const pass_t *pass, matrix_t matrix, const block_t *w, tensor_t *du,
+                         const tensor_t *dx);
+
 /* ---- attention.c ----
  * Forward: y[N,C] = attention(in[N,C]) without the projection's bias. Backward: din[N,C] from dy[N,C]; frees what was
  * kept and *in. dy is borrowed; the gradients of qkv_w, qkv_b and proj_w are written. */
 typedef struct attention_kept {
-    tensor_t out;     /* [B,T,H,D] */
-    tensor_t qkv;     /* [B,T,H+2KV,D]  flash, tensor */
-    tensor_t lse;     /* [B,H,T] fp32   flash, tensor */
-    tensor_t q, k, v; /* [B,H,T,D]    naive */
-    tensor_t probs;   /* [B,H,T,T]    naive */
-    tensor_t dropped; /* [B,H,T,T]    naive, with dropout */
+    tensor_t out;           /* [B,T,H,D] */
+    tensor_t qkv;           /* [B,T,H+2KV,D]  flash, tensor */
+    tensor_t lse;           /* [B,H,T] fp32   flash, tensor */
+    tensor_t q, k, v;       /* [B,H,T,D]    naive */
+    tensor_t probs;         /* [B,H,T,T]    naive */
+    tensor_t dropped;       /* [B,H,T,T]    naive, with dropout */
+    tensor_t qkv_u, proj_u; /* [N,targets,rank] of adapters */
 } attention_kept_t;
 
 /* The kind that --attention asks for, on this device; ends the program where it cannot be had. */
@@ -151,8 +170,9 @@ int pass_position(const pass_t *pass);
 /* ---- mlp.c ----
  * The same for y = down(gelu(up(in) + bias)), without the last bias, or down(silu(gate(in)) * up(in)). */
 typedef struct mlp_kept {
-    tensor_t up;  /* [N,F] before bias (BF16: after it) and GELU; [N,2,F] gate and up */
-    tensor_t act; /* [N,F] what goes down */
+    tensor_t up;           /* [N,F] before bias (BF16: after it) and GELU; [N,2,F] gate and up */
+    tensor_t act;          /* [N,F] what goes down */
+    tensor_t up_u, down_u; /* [N,targets,rank] of adapters */
 } mlp_kept_t;
 
 tensor_t mlp_sublayer_forward(const pass_t *pass, mlp_kept_t *kept, const tensor_t *in, const block_t *w);

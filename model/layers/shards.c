@@ -87,7 +87,7 @@ static void clear_end(const parameters_t *parameters, const group_t *group)
 const tensor_t *parameters_gradient(parameters_t *parameters, int index)
 {
     group_t *group = &parameters->groups[index];
-    if (group->gradient.data == NULL) {
+    if (group->trained && group->gradient.data == NULL) {
         group->gradient =
             tensor_new_of(parameters->gpu, MEMORY_GRADIENTS, DTYPE_FP32, filled(parameters, group));
         clear_end(parameters, group);
@@ -112,7 +112,7 @@ static void end_sum(parameters_t *parameters)
 void parameters_sum(parameters_t *parameters, int index)
 {
     group_t *group = &parameters->groups[index];
-    if (is_alone(parameters))
+    if (is_alone(parameters) || !group->trained)
         return;
     if (parameters->compression != NULL) {
         compression_sum(parameters->compression, index, group->gradient.data);

@@ -26,12 +26,29 @@ static outer_t gradients_of_outer(transformer_t *model)
 
 static block_t values_of_block(transformer_t *model, int layer)
 {
-    return block_at(&model->layout, parameters_use(&model->parameters, 1 + layer));
+    const int adapters = layout_adapters(&model->layout, layer);
+    const tensor_t *group = parameters_use(&model->parameters, 1 + layer);
+    return block_at(&model->layout, group,
+                    adapters >= 0 ? parameters_use(&model->parameters, adapters) : NULL);
 }
 
 static block_t gradients_of_block(transformer_t *model, int layer)
 {
-    return block_at(&model->layout, parameters_gradient(&model->parameters, 1 + layer));
+    const int adapters = layout_adapters(&model->layout, layer);
+    const tensor_t *group = parameters_gradient(&model->parameters, 1 + layer);
+    return block_at(&model->layout, group,
+                    adapters >= 0 ? parameters_gradient(&model->parameters, adapters) : NULL);
+}
+
+/* What parameters.h has for a group, for both of a block's. */
+typedef void (*group_fn)(parameters_t *parameters, int group);
+
+static void for_block(transformer_t *model, group_fn act, int layer)
+{
+    const int adapters = layout_adapters(&model->layout, layer);
+    act(&model->parameters, 1 + layer);
+    if (adapters >= 0)
+        act(&model->parameters, adapters);
 }
 
 /* ---- opening and closing ---- */
@@ -87,7 +104,8 @@ void transformer_open(transformer_t *model, gpu_t *gpu, ranks_t *ranks, const op
                              .dtype = (dtype_t)options->dtype,
                              .lean = options->save == SAVE_LEAN,
                              .attention = attention_choose(gpu, options)};
-    layout_open(&model->layout, s);
+    const lora_t lora = options_lora(options);
+    layout_open(&model->layout, s, &lora);
     bool trained = options->command == COMMAND_TRAIN;
     parameters_open(&model->parameters, gpu, ranks, options->zero, &model->layout, model->dtype, trained);
     if (trained)
@@ -132,7 +150,7 @@ static void embed(transformer_t *model, const pass_t *pass, const batch_t *batch
     range_begin("embedding");
     outer_t w = values_of_outer(model);
     norm_t *first = &model->kept->norms[0];
-    parameters_expect(&model->parameters, 1);
+    for_block(model, parameters_expect, 0);
     const char *wpe = w.wpe; /* from the pass's first position on */
     if (wpe != NULL)
         wpe += (size_t)pass_position(pass) * (size_t)pass->C * dtype_bytes(pass->dtype);
@@ -152,7 +170,7 @@ static void block_forward(transformer_t *model, const pass_t *pass, int layer)
     block_t w = values_of_block(model, layer);
     const bool last = layer + 1 == model->shape.layers;
     if (!last)
-        parameters_expect(&model->parameters, 2 + layer);
+        for_block(model, parameters_expect, layer + 1);
 
     range_begin("attention");
     tensor_t y =
@@ -179,7 +197,7 @@ static void block_forward(transformer_t *model, const pass_t *pass, int layer)
     }
     join_forward(pass, norm2, next, &y, join);
     if (!pass->keep || !last) /* the backward pass begins with the last one */
-        parameters_done(&model->parameters, 1 + layer);
+        for_block(model, parameters_done, layer);
     range_end();
     range_end();
 }
@@ -223,6 +241,10 @@ static void visit_saved(const transformer_t *model)
                     {"attention.probs", &a->probs},
                     {"attention.dropped", &a->dropped},
                     {"attention.out", &a->out},
+                    {"attention.qkv.u", &a->qkv_u},
+                    {"attention.proj.u", &a->proj_u},
+                    {"mlp.up.u", &m->up_u},
+                    {"mlp.down.u", &m->down_u},
                     {"mlp.up", &m->up},
                     {"mlp.act", &m->act}};
         for (int i = 0; i < 2; i++)
@@ -244,7 +266,7 @@ static void block_backward(transformer_t *model, const pass_t *pass, int layer, 
     norm_t *norm1 = &kept->norms[2 * layer], *norm2 = norm1 + 1;
     block_t w = values_of_block(model, layer), dw = gradients_of_block(model, layer);
     if (layer > 0)
-        parameters_expect(&model->parameters, layer);
+        for_block(model, parameters_expect, layer - 1);
 
     range_begin("mlp");
     if (pass->lean)
@@ -265,7 +287,7 @@ static void block_backward(transformer_t *model, const pass_t *pass, int layer, 
     tensor_free(pass->gpu, &dy);
     norm_backward(pass, norm1, dx, &dout, w.norm1_w, dw.norm1_w, dw.norm1_b,
                   layer > 0 ? gradients_of_block(model, layer - 1).down_b : NULL);
-    parameters_done(&model->parameters, 1 + layer);
+    for_block(model, parameters_done, layer);
     range_end();
     range_end();
 }
@@ -274,7 +296,8 @@ static void backward(transformer_t *model, const pass_t *pass, const batch_t *ba
                      const micro_batch_t *micro)
 {
     outer_t w = values_of_outer(model), dw = gradients_of_outer(model);
-    if (!model->shape.tied && !pass->accumulate) { /* classes that do not occur have no gradient */
+    if (!model->shape.tied && !pass->accumulate &&
+        dw.wte != NULL) { /* classes that do not occur have no gradient */
         CUDA(cudaMemsetAsync(dw.wte, 0, (size_t)model->shape.vocab * (size_t)pass->C * sizeof(float),
                              pass->gpu->stream));
         launched();
@@ -285,13 +308,14 @@ static void backward(transformer_t *model, const pass_t *pass, const batch_t *ba
     for (int layer = model->shape.layers - 1; layer >= 0; layer--) {
         block_backward(model, pass, layer, &dx);
         if (micro->last)
-            parameters_sum(&model->parameters, 1 + layer);
+            for_block(model, parameters_sum, layer);
     }
 
     range_begin("embedding");
-    CUDA(embedding_backward(pass->dtype, dw.wte, dw.wpe, dx.data, batch->index, pass->B, pass->T,
-                            model->shape.context, pass->C, pass_dropout_embedding(pass), pass->accumulate,
-                            pass->gpu->stream));
+    if (dw.wte != NULL)
+        CUDA(embedding_backward(pass->dtype, dw.wte, dw.wpe, dx.data, batch->index, pass->B, pass->T,
+                                model->shape.context, pass->C, pass_dropout_embedding(pass), pass->accumulate,
+                                pass->gpu->stream));
     tensor_free(pass->gpu, &dx);
     range_end();
     if (micro->last) {
@@ -306,6 +330,7 @@ static pass_t pass_of(const transformer_t *model, const batch_t *batch)
 {
     const shape_t *s = &model->shape;
     return (pass_t){.gpu = model->gpu,
+                    .layout = &model->layout,
                     .shape = s,
                     .dtype = model->dtype,
                     .B = batch->B,

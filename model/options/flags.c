@@ -61,6 +61,19 @@ const flag_t flag_table[] = {
     {"Model", "dropout", FLAG_REAL, FIELD(dropout), "0", 0, 0.95, "RATE",
      "share of embeddings, attention weights and block outputs dropped", OF_TRAINING},
 
+    {"Adapters", "lora-rank", FLAG_COUNT, FIELD(lora_rank), "0", 0, 1 << 16, "N",
+     "train low-rank adapters of this rank, and nothing else; 0: all weights", OF_TRAINING},
+    {"Adapters", "lora-alpha", FLAG_REAL, FIELD(lora_alpha), "0", 0, 1e6, "X",
+     "what adapters make is scaled by this over the rank; 0: twice the rank", OF_TRAINING},
+    {"Adapters", "lora-targets", FLAG_TEXT, FIELD(lora_targets), NULL, 0, 0, "NAMES",
+     "matrices that get adapters, by Hugging Face's names, between commas, or all-linear; without it q_proj "
+     "and v_proj, or c_attn",
+     OF_TRAINING},
+    {"Adapters", "lora", FLAG_TEXT, FIELD(lora), NULL, 0, 0, "FOLDER",
+     "adapters to begin or to generate with: a folder of PEFT's, or a checkpoint; it says rank, alpha and "
+     "targets",
+     OF_BOTH},
+
     {"Training", "steps", FLAG_COUNT, FIELD(steps), "2300", 0, INT_MAX, "STEPS", "optimizer steps",
      OF_TRAINING},
     {"Training", "batch", FLAG_COUNT, FIELD(batch), "16", 1, 1 << 20, "SEQUENCES",

@@ -143,6 +143,21 @@ static void check_ranks(const options_t *o)
             "--compress: what is left of a step that --skip-outliers skips would be sent with the next ones");
 }
 
+static void check_adapters(const options_t *o)
+{
+    int length;
+    const char *bad = o->lora_targets != NULL ? layout_bad_target(o->family, o->lora_targets, &length) : NULL;
+    if (bad != NULL)
+        usage_error("--lora-targets: \"%.*s\" is no matrix of a %s block", length, bad,
+                    o->family == FAMILY_LLAMA ? "Llama" : "GPT-2");
+    if (o->lora != NULL && (o->lora_rank > 0 || o->lora_alpha > 0 || o->lora_targets != NULL))
+        usage_error("--lora %s: it says itself what rank, alpha and targets are", o->lora);
+    if (o->lora == NULL && o->lora_rank == 0 && (o->lora_alpha > 0 || o->lora_targets != NULL))
+        usage_error("--lora-rank N is missing: without it there are no adapters");
+    if ((o->lora != NULL || o->lora_rank > 0) && o->compress)
+        usage_error("--compress: adapters' gradients are small already");
+}
+
 static void check_checkpoints(const options_t *o)
 {
     if (o->checkpoint == NULL && o->checkpoint_every > 0)
@@ -199,6 +214,7 @@ static void check(const options_t *options)
         usage_error(
             "--data FILES is missing: a text or token shards to train on (ebb-train --help lists all flags)");
     options_check_shape(options);
+    check_adapters(options);
     check_checkpoints(options);
     check_data(options);
     check_ranks(options);
@@ -255,4 +271,11 @@ shape_t options_shape(const options_t *o)
                      .norm_eps = o->norm_eps,
                      .rope_theta = o->rope_theta,
                      .rope_factor = o->rope_factor};
+}
+
+lora_t options_lora(const options_t *o)
+{
+    return (lora_t){.rank = o->lora_rank,
+                    .alpha = o->lora_alpha > 0 ? o->lora_alpha : 2.0 * o->lora_rank,
+                    .targets = o->lora_targets};
 }

@@ -44,6 +44,9 @@ typedef struct options {
     double norm_eps, rope_theta, rope_factor;
     int dtype, rounding, attention, save;
     double dropout;
+    int lora_rank;      /* 0: no adapters */
+    double lora_alpha;  /* 0: twice the rank */
+    const char *lora_targets, *lora;
 
     int steps, batch, accumulate;
     int schedule; /* schedule_t */
@@ -79,6 +82,7 @@ typedef struct options {
 void options_parse(options_t *options, int argc, char **argv);
 
 shape_t options_shape(const options_t *options);
+lora_t options_lora(const options_t *options);
 
 /* Takes another shape: of a preset, of a checkpoint. */
 void options_set_shape(options_t *options, const shape_t *shape);

@@ -8,7 +8,7 @@
 #include "model/train/flops.h"
 #include "model/train/training.h"
 
-enum { MOST_SAVED = 16 };
+enum { MOST_SAVED = 20 };
 
 /* Tensors kept for the backward pass: of a block by name, all blocks being alike, and of the last norm. */
 typedef struct saved {
@@ -86,9 +86,11 @@ static void print_all(const trainer_t *t, const saved_t *saved)
     else
         printf("training: %d steps of %d x %d sequences, %.0f tokens each\n", o->steps, o->accumulate,
                o->batch, tokens);
-    printf("arithmetic: %.4g FLOPs per token, forward and backward (6 x %llu weights, %.4g of attention); "
-           "%.4g per step, %.4g in all\n",
-           each, (unsigned long long)flops.weights, (double)flops.attention, each * tokens,
+    printf("arithmetic: %.4g FLOPs per token, forward and backward (%d x %llu weights", each,
+           flops.adapters > 0 ? 4 : 6, (unsigned long long)flops.weights);
+    if (flops.adapters > 0)
+        printf(", 6 x %llu of adapters", (unsigned long long)flops.adapters);
+    printf(", %.4g of attention); %.4g per step, %.4g in all\n", (double)flops.attention, each * tokens,
            each * tokens * o->steps);
     print_saved(t, saved);
     puts(o->gpus > 1 ? "memory of each device at its peak, bytes:" : "device memory at its peak, bytes:");
@@ -199,6 +201,7 @@ static void log_all(trainer_t *t, const saved_t *saved)
     const options_t *o = t->options;
     log_begin(log, "dry_run");
     log_count(log, "parameters", layout_parameters(&t->model.layout));
+    log_count(log, "trained", layout_trained(&t->model.layout));
     log_count(log, "flops_per_token", flops_per_token(&t->model.layout));
     log_count(log, "tokens_per_step",
               (uint64_t)o->batch * (uint64_t)o->context * (uint64_t)o->accumulate * (uint64_t)o->gpus);

@@ -7,6 +7,8 @@
  * backward: 12 L C T. As in the paper, all T tokens count, though attention is causal; norms, activations, the softmax
  * and what is computed a second time (--save lean, flash) don't.
  *
+ * With adapters a frozen weight has no gradient: 4 for each, and 6 for each of an adapter's.
+ *
  * Weights of products: the blocks' matrices and the head, V x C, tied or not. Embedding and positions are looked up, not
  * multiplied.
  */
@@ -18,7 +20,8 @@
 #include "model/base/layout.h"
 
 typedef struct flops {
-    uint64_t weights;   /* that a token is multiplied with */
+    uint64_t weights;   /* that a token is multiplied with, */
+    uint64_t adapters;  /* and of adapters; 0: all weights are trained */
     uint64_t products;  /* FLOPs of these products per token, forward and backward */
     uint64_t attention; /* of attention's own, at the full context */
 } flops_t;

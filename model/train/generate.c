@@ -22,6 +22,7 @@ static options_t options_of(const options_t *given, folder_path_t weights)
     options.dtype = element == ELEMENT_BF16 ? DTYPE_BF16 : DTYPE_FP32;
     options.batch = 1;
     options_check_shape(&options);
+    take_adapters(&options);
     if (options.vocab != 256 && options.tokenizer == NULL)
         usage_error("--tokenizer FILE is missing: what the model's %d classes are; without one, 256 classes "
                     "are bytes",
@@ -43,7 +44,8 @@ void generate(const options_t *given)
     gpu_open(&gpu, options.device);
     linear_open(&gpu, workspace_bytes(&options));
     transformer_open(&model, &gpu, NULL, &options);
-    must(checkpoint_init("--checkpoint", weights, &model, &fault), &fault);
+    must(checkpoint_init("--checkpoint", weights, &model, false, NULL, &fault), &fault);
+    load_adapters(&options, &model);
     batch_ring_open(&ring, &gpu, options.context, options.vocab, 1);
     unsigned char *text = sample_text(&model, &ring, &options, &tokenizer, &length);
     sample_print(&options, text, length);

@@ -10,13 +10,13 @@
 /* Each group's partial sums start at a multiple of 16 bytes. */
 static size_t partials_of(const group_t *group)
 {
-    return (sum_squares_partials(group->shard) + 3) / 4 * 4;
+    return !group->trained ? 0 : (sum_squares_partials(group->shard) + 3) / 4 * 4;
 }
 
 /* Philox counters that a group's stochastic rounding takes: eight elements each. */
 static uint64_t rounding_counters_of(const group_t *group)
 {
-    return (group->count + 7) / 8;
+    return !group->trained ? 0 : (group->count + 7) / 8;
 }
 
 static uint64_t rounding_counters(const parameters_t *parameters)
@@ -81,7 +81,7 @@ static void measure(optimizer_t *optimizer, float *result, const float *loss)
         const group_t *group = &parameters->groups[g];
         float *partials = own;
         own += partials_of(group);
-        if (group->mine > 0)
+        if (group->trained && group->mine > 0)
             CUDA(sum_squares(partials, group_own_gradient(group), group->mine, stream));
     }
     own -= optimizer->partial_count;
@@ -101,6 +101,8 @@ static void update(optimizer_t *optimizer, adamw_t settings, const float *scale,
     parameters_t *parameters = optimizer->parameters;
     for (int g = 0; g < parameters->group_count; g++) {
         const group_t *group = &parameters->groups[g];
+        if (!group->trained)
+            continue;
         void *copy = group->master.data != NULL ? group_kept_value(group) : NULL;
         adamw_t its = settings;
         its.weight_decay = g == 0 ? optimizer->decay_outer : optimizer->decay;

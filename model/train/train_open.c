@@ -9,9 +9,28 @@
 #include "model/base/bytes.h"
 #include "model/base/check.h"
 #include "model/base/rng.h"
+#include "model/files/weights.h"
 #include "model/layers/linear.h"
 #include "model/train/flops.h"
 #include "model/train/peak_rate.h"
+
+void take_adapters(options_t *o)
+{
+    folder_path_t weights, config;
+    fault_t fault;
+    lora_t lora;
+    if (o->lora == NULL)
+        return;
+    must(checkpoint_find_adapters(o->lora, weights, config, &fault), &fault);
+    must(adapter_config_read("--lora", config, &lora, &fault), &fault);
+    o->lora_rank = lora.rank;
+    o->lora_alpha = lora.alpha;
+    o->lora_targets = lora.targets; /* for as long as the process lives */
+    int length;
+    const char *bad = layout_bad_target(o->family, lora.targets, &length);
+    if (bad != NULL)
+        usage_error("--lora %s: \"%.*s\" is no matrix of the model's blocks", o->lora, length, bad);
+}
 
 /* ---- files ---- */
 
@@ -102,15 +121,28 @@ void open_files(trainer_t *t)
 
 /* ---- device ---- */
 
+void load_adapters(const options_t *o, transformer_t *model)
+{
+    folder_path_t weights, config;
+    fault_t fault;
+    if (o->lora == NULL)
+        return;
+    must(checkpoint_find_adapters(o->lora, weights, config, &fault), &fault);
+    must(checkpoint_init("--lora", weights, model, true, NULL, &fault), &fault);
+}
+
 /* Another beginning than the initial values. */
 static void load_model(trainer_t *t)
 {
     const options_t *o = t->options;
     fault_t fault;
+    const bool adapters = o->lora_rank > 0;
+    if (o->init != NULL && (adapters || !t->resumed))
+        must(checkpoint_init("--init", o->init, &t->model, false, &t->checkpoint.base, &fault), &fault);
     if (t->resumed)
         must(checkpoint_load(&t->checkpoint, t->resumed_from, &t->model, &t->place, &fault), &fault);
-    else if (o->init != NULL)
-        must(checkpoint_init("--init", o->init, &t->model, &fault), &fault);
+    else
+        load_adapters(o, &t->model);
     t->saved = t->place.step;
     t->steps_done = (int)t->place.step;
 }
@@ -238,10 +270,14 @@ const char *unit_of(const trainer_t *t)
 void describe_model(const trainer_t *t)
 {
     const shape_t *s = &t->model.shape;
-    printf("model: %s, %d layers, width %d, %d heads%s, context %d, %d classes: %zu parameters\n",
+    printf("model: %s, %d layers, width %d, %d heads%s, context %d, %d classes: %zu parameters",
            s->family == FAMILY_LLAMA ? "Llama" : "GPT-2", s->layers, s->width, s->heads,
            s->kv_heads < s->heads ? " that share keys" : "", s->context, s->vocab,
-           parameters_count(&t->model.parameters));
+           layout_parameters(&t->model.layout));
+    if (t->model.layout.lora.rank > 0)
+        printf(", of which %zu are trained: adapters of rank %d", layout_trained(&t->model.layout),
+               t->model.layout.lora.rank);
+    putchar('\n');
 }
 
 void describe_run(trainer_t *t)
@@ -263,7 +299,7 @@ void describe_run(trainer_t *t)
         bytes_text_t compressed, whole;
         printf("gradients: %s of %s from each GPU in each step\n",
                bytes_text(compressed, compression_bytes(compression)),
-               bytes_text(whole, parameters_count(&t->model.parameters) * sizeof(float)));
+               bytes_text(whole, layout_parameters(&t->model.layout) * sizeof(float)));
     }
     if (t->resumed)
         printf("going on after step %d: %s\n", t->steps_done, t->resumed_from);
@@ -278,7 +314,8 @@ void describe_run(trainer_t *t)
     log_object_end(log);
     log_count(log, "ranks", (uint64_t)t->ranks.world.count);
     log_count(log, "vocab", (uint64_t)o->vocab);
-    log_count(log, "parameters", parameters_count(&t->model.parameters));
+    log_count(log, "parameters", layout_parameters(&t->model.layout));
+    log_count(log, "trained", layout_trained(&t->model.layout));
     log_count(log, "train_tokens", t->data.train_count);
     log_count(log, "held_out_tokens", t->held_out.count);
     log_text(log, "attention", transformer_attention(&t->model));

@@ -94,6 +94,10 @@ void must(bool good, const fault_t *fault);
 /* --tokenizer, or bytes. */
 void open_tokenizer(tokenizer_t *tokenizer, const options_t *options);
 
+/* Rank, alpha and targets as --lora's folder says; and its adapters. */
+void take_adapters(options_t *options);
+void load_adapters(const options_t *options, transformer_t *model);
+
 /* For bf16's products: 32 MiB, as NVIDIA advises, but no more than a small model's largest weight matrix in fp32. */
 size_t workspace_bytes(const options_t *options);
 

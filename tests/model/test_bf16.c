@@ -56,7 +56,7 @@ static void assert_gradients_agree_in(const char *mode, shape_t shape, const cha
 {
     layout_t layout;
     char arguments[512];
-    layout_open(&layout, shape);
+    layout_open(&layout, shape, NULL);
     snprintf(arguments, sizeof arguments, COMMON "%s --dtype fp32", model);
     float *single = first_moments(&layout, arguments);
     snprintf(arguments, sizeof arguments, COMMON "%s --dtype bf16", model);

@@ -127,13 +127,16 @@ static int count_checkpoints(const char *folder, char newest[256])
 static void resumed_training_has_the_same_bits(void **state)
 {
     (void)state;
-    static const char *const kinds[] = {"",
-                                        "--accumulate 3",
-                                        "--dropout 0.2 --accumulate 2",
-                                        "--attention naive --dropout 0.1",
-                                        "--model llama:tiny --kv-heads 1 --dropout 0.1",
-                                        "--dtype bf16 --accumulate 2",
-                                        "--dtype bf16 --rounding stochastic --model llama:tiny"};
+    static const char *const kinds[] = {
+        "",
+        "--accumulate 3",
+        "--dropout 0.2 --accumulate 2",
+        "--attention naive --dropout 0.1",
+        "--model llama:tiny --kv-heads 1 --dropout 0.1",
+        "--dtype bf16 --accumulate 2",
+        "--dtype bf16 --rounding stochastic --model llama:tiny",
+        "--lora-rank 2 --dropout 0.1",
+        "--lora-rank 4 --lora-targets all-linear --dtype bf16 --model llama:tiny"};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         outcome_t outcome = run("--steps 9 %s", kinds[k]);
         assert_done(&outcome);

@@ -92,6 +92,10 @@ static void memory_is_what_a_run_takes(void **state)
         "--model llama:tiny --kv-heads 1 --hidden 72 --dtype bf16 --dropout 0.1",
         "--model llama:tiny --kv-heads 1 --hidden 72 --dtype bf16 --save lean --tied yes",
         "--model llama:tiny --kv-heads 1 --hidden 72 --attention naive",
+        "--lora-rank 4 --lora-targets all-linear --attention naive --dropout 0.1",
+        "--lora-rank 5 --lora-targets attn.c_proj --dtype bf16 --accumulate 2",
+        "--lora-rank 8 --lora-targets all-linear --model llama:tiny --kv-heads 1 --hidden 72 --dtype bf16 "
+        "--save lean",
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         assert_memory_is_what_a_run_takes(shapes[i]);

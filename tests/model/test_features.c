@@ -109,7 +109,7 @@ static void embeddings_decay_by_their_own_flag(void **state)
                      .rope_theta = 1e4,
                      .rope_factor = 1};
     layout_t layout;
-    layout_open(&layout, shape);
+    layout_open(&layout, shape, NULL);
     float *initial = malloc(layout.groups[0].count * sizeof *initial), *dumps[2];
     layout_initial(&layout, 0, 1, initial);
     for (int i = 0; i < 2; i++) {

@@ -65,7 +65,8 @@ static void graph_trains_bit_for_bit(void **state)
               "--skip-outliers 3 --dropout 0.1",
         SMALL "--model llama:tiny --kv-heads 1 --hidden 64 --dtype bf16 --save lean --eval-every 2 "
               "--eval-batches 2",
-        SMALL "--context 15 --dropout 0.3 --attention naive"};
+        SMALL "--context 15 --dropout 0.3 --attention naive",
+        SMALL "--lora-rank 4 --dtype bf16 --rounding stochastic --accumulate 2"};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         char graph[512];
         history_t eager = trainer_train(ways[i]);

@@ -65,6 +65,57 @@ static void check(const layout_t *layout)
     assert_null(layout_find(layout, "h.0.attn.c_attn"));
 }
 
+/* Llama 3 8B's adapters of rank 16 on all matrices are 41,943,040 parameters, as PEFT prints. */
+static void adapters_have_the_names_and_counts_of_peft(void **state)
+{
+    (void)state;
+    const lora_t all = {.rank = 16, .targets = "all-linear"}, usual = {.rank = 4},
+                 some = {.rank = 4, .targets = "c_proj"};
+    const shape_t llama_8b = {.family = FAMILY_LLAMA,
+                              .layers = 32,
+                              .width = 4096,
+                              .heads = 32,
+                              .kv_heads = 8,
+                              .hidden = 14336,
+                              .context = 8192,
+                              .vocab = 128256};
+    layout_t layout;
+    layout_open(&layout, llama_8b, &all);
+    assert_int_equal(layout_trained(&layout), 41943040);
+    assert_int_equal(layout_parameters(&layout), 8030261248 + 41943040);
+    layout_close(&layout);
+
+    layout_open(&layout, llama, &usual);
+    check(&layout);
+    const layout_tensor_t *a = layout_find(&layout,
+                                           "base_model.model.model.layers.1.self_attn.v_proj.lora_A.weight"),
+                          *b = layout_find(&layout,
+                                           "base_model.model.model.layers.1.self_attn.v_proj.lora_B.weight");
+    assert_non_null(a);
+    assert_non_null(b);
+    assert_true(a->rows == 4 && a->columns == llama.width && b->rows == llama.width / 3 && b->columns == 4);
+    assert_int_equal(a->group, layout_adapters(&layout, 1));
+    assert_null(layout_find(&layout, "base_model.model.model.layers.1.self_attn.k_proj.lora_A.weight"));
+    assert_int_equal(layout.adapted[MATRIX_QKV].count, 2);
+    assert_int_equal(layout.adapted[MATRIX_QKV].targets[1].first, llama.width + llama.width / 3);
+    assert_int_equal(layout.adapted[MATRIX_UP].count, 0);
+    layout_close(&layout);
+
+    layout_open(&layout, gpt2, &some); /* both that are named so */
+    check(&layout);
+    assert_non_null(layout_find(&layout, "base_model.model.transformer.h.0.attn.c_proj.lora_A.weight"));
+    assert_non_null(layout_find(&layout, "base_model.model.transformer.h.2.mlp.c_proj.lora_B.weight"));
+    assert_int_equal(layout_trained(&layout), 3 * 4 * (12 + 12 + 12 + 48));
+    layout_close(&layout);
+
+    int length = 0;
+    assert_null(layout_bad_target(FAMILY_LLAMA, "q_proj,mlp.up_proj", &length));
+    assert_null(layout_bad_target(FAMILY_GPT2, "all-linear", &length));
+    assert_string_equal(layout_bad_target(FAMILY_GPT2, "c_fc,proj,c_attn", &length), "proj,c_attn");
+    assert_int_equal(length, 4);
+    assert_non_null(layout_bad_target(FAMILY_LLAMA, "input_layernorm", &length));
+}
+
 static void table_of_any_shape_has_no_gaps(void **state)
 {
     (void)state;
@@ -73,7 +124,7 @@ static void table_of_any_shape_has_no_gaps(void **state)
     shapes[3].tied = true;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         layout_t layout;
-        layout_open(&layout, shapes[i]);
+        layout_open(&layout, shapes[i], NULL);
         check(&layout);
         layout_close(&layout);
     }
@@ -127,7 +178,7 @@ static void gpt2_names_and_shapes_are_those_of_hugging_face(void **state)
         {"h.2.mlp.c_proj.bias", 3, 12, 0, 1872},
     };
     layout_t layout;
-    layout_open(&layout, gpt2);
+    layout_open(&layout, gpt2, NULL);
     assert_has(&layout, expected, sizeof expected / sizeof *expected);
     assert_int_equal(layout.tensor_count, 4 + 3 * 12);
     assert_int_equal(layout.offset[ARRAY_HEAD], LAYOUT_NONE);
@@ -152,7 +203,7 @@ static void llama_names_and_shapes_are_those_of_hugging_face(void **state)
         {"model.layers.1.post_attention_layernorm.weight", 2, 24, 0, 4440},
     };
     layout_t layout;
-    layout_open(&layout, llama);
+    layout_open(&layout, llama, NULL);
     assert_has(&layout, expected, sizeof expected / sizeof *expected);
     assert_int_equal(layout.tensor_count, 3 + 2 * 9);
     assert_int_equal(layout.offset[ARRAY_QKV_W], 0);
@@ -166,7 +217,7 @@ static void initial_values_follow_their_streams(void **state)
 {
     (void)state;
     layout_t layout;
-    layout_open(&layout, llama);
+    layout_open(&layout, llama, NULL);
     float *values = malloc(layout.groups[2].count * sizeof *values);
     assert_non_null(values);
     layout_initial(&layout, 2, 9, values);
@@ -189,6 +240,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(table_of_any_shape_has_no_gaps),
+        cmocka_unit_test(adapters_have_the_names_and_counts_of_peft),
         cmocka_unit_test(gpt2_names_and_shapes_are_those_of_hugging_face),
         cmocka_unit_test(llama_names_and_shapes_are_those_of_hugging_face),
         cmocka_unit_test(initial_values_follow_their_streams),

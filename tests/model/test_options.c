@@ -135,7 +135,7 @@ static void presets_have_the_published_number_of_parameters(void **state)
         options_t o;
         PARSE(&o, "--data", "x", "--model", cases[i].name);
         layout_t layout;
-        layout_open(&layout, options_shape(&o));
+        layout_open(&layout, options_shape(&o), NULL);
         assert_int_equal(layout_parameters(&layout), cases[i].parameters);
         layout_close(&layout);
     }
@@ -200,7 +200,7 @@ static void options_each_visits_every_flag_of_a_training(void **state)
     seen_t seen = {0};
     PARSE(&o, "--data", "x", "--attention", "naive", "--graph");
     options_each(&o, see, &seen);
-    assert_int_equal(seen.count, 62);
+    assert_int_equal(seen.count, 66);
     assert_non_null(strstr(seen.text, "data=x;"));
     assert_non_null(strstr(seen.text, ";attention=naive;"));
     assert_non_null(strstr(seen.text, ";lr=0.004#;"));

@@ -75,7 +75,9 @@ static void shards_have_the_bits_of_the_whole(void **state)
          "lean",
          2},
         {"--dtype bf16 --rounding stochastic --width 64 --layers 4 --clip 0.5 --skip-outliers 5 --decay 0.1",
-         5}};
+         5},
+        {"--dtype bf16 --rounding stochastic --width 64 --layers 4 --lora-rank 3 --lora-targets all-linear",
+         3}};
     on_devices(5);
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         history_t whole = {0};

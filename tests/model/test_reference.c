@@ -18,10 +18,22 @@
 #include "program.h"
 #include "trainer.h"
 
-enum { PLAIN, WITH_DROPOUT, LLAMA, LLAMA_WITH_DROPOUT, GPT2_BF16, LLAMA_BF16, RUNS };
+enum {
+    PLAIN,
+    WITH_DROPOUT,
+    LLAMA,
+    LLAMA_WITH_DROPOUT,
+    GPT2_BF16,
+    LLAMA_BF16,
+    GPT2_ADAPTERS,
+    LLAMA_ADAPTERS,
+    LLAMA_BF16_ADAPTERS,
+    RUNS
+};
 
-#define LOSS_TOLERANCE(run) ((run) < GPT2_BF16 ? 2e-5 : 1e-3)
-#define NORM_TOLERANCE(run) ((run) < GPT2_BF16 ? 1e-3 : 3e-2)
+#define IS_BF16(run)        ((run) == GPT2_BF16 || (run) == LLAMA_BF16 || (run) == LLAMA_BF16_ADAPTERS)
+#define LOSS_TOLERANCE(run) (IS_BF16(run) ? 1e-3 : 2e-5)
+#define NORM_TOLERANCE(run) (IS_BF16(run) ? 3e-2 : 1e-3)
 
 typedef struct reference {
     char arguments[512];
@@ -44,7 +56,9 @@ static void read_options(reference_t *reference, const char *line)
                                               {"norm_eps", "norm-eps"},
                                               {"rope_theta", "rope-theta"},
                                               {"rope_factor", "rope-factor"}};
-    char *end = reference->arguments, family[16], dtype[16];
+    char *end = reference->arguments, family[16], dtype[16], targets[64];
+    if (json_text(line, "lora_targets", targets, sizeof targets))
+        end += sprintf(end, "--lora-rank %.12g --lora-targets %s ", json_number(line, "lora_rank"), targets);
     if (json_text(line, "dtype", dtype, sizeof dtype))
         end += sprintf(end, "--dtype %s ", dtype);
     if (json_text(line, "family", family, sizeof family)) {
@@ -86,7 +100,7 @@ static int read_references(void **state)
         }
     }
     fclose(file);
-    static const int steps[RUNS] = {20, 10, 20, 10, 20, 20};
+    static const int steps[RUNS] = {20, 10, 20, 10, 20, 20, 20, 20, 20};
     for (int i = 0; i < RUNS; i++)
         assert_int_equal(references[i].steps, steps[i]);
     return 0;
@@ -138,6 +152,18 @@ static void training_with_dropout_is_that_of_pytorch(void **state)
     assert_agrees(WITH_DROPOUT, "--attention naive");
     assert_agrees(LLAMA_WITH_DROPOUT, "--attention flash");
     assert_agrees(LLAMA_WITH_DROPOUT, "--attention naive");
+}
+
+/* All that is trained is adapters; in the first runs with dropout, in the others with shared keys. */
+static void training_of_adapters_is_that_of_pytorch(void **state)
+{
+    (void)state;
+    assert_agrees(GPT2_ADAPTERS, "--attention flash");
+    assert_agrees(GPT2_ADAPTERS, "--attention naive --save lean");
+    assert_agrees(LLAMA_ADAPTERS, "--attention flash --save lean");
+    assert_agrees(LLAMA_ADAPTERS, "--attention naive");
+    assert_agrees(LLAMA_BF16_ADAPTERS, "--attention flash");
+    assert_agrees(LLAMA_BF16_ADAPTERS, "--attention naive --save lean");
 }
 
 /* Weights rounded to the nearest, masters, moments and sums in fp32. */
@@ -195,6 +221,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(training_is_that_of_pytorch),
         cmocka_unit_test(training_with_dropout_is_that_of_pytorch),
+        cmocka_unit_test(training_of_adapters_is_that_of_pytorch),
         cmocka_unit_test(training_in_bf16_is_that_of_pytorch),
         cmocka_unit_test(training_with_one_option_changed_differs),
         cmocka_unit_test(llama_with_one_option_changed_differs),

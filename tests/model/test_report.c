@@ -36,15 +36,17 @@ static void flops_are_those_of_the_shape(void **state)
 {
     (void)state;
     layout_t layout;
-    layout_open(&layout, (shape_t){.family = FAMILY_GPT2,
-                                   .layers = 12,
-                                   .width = 768,
-                                   .heads = 12,
-                                   .kv_heads = 12,
-                                   .hidden = 3072,
-                                   .context = 1024,
-                                   .vocab = 50257,
-                                   .tied = true});
+    layout_open(&layout,
+                (shape_t){.family = FAMILY_GPT2,
+                          .layers = 12,
+                          .width = 768,
+                          .heads = 12,
+                          .kv_heads = 12,
+                          .hidden = 3072,
+                          .context = 1024,
+                          .vocab = 50257,
+                          .tied = true},
+                NULL);
     assert_int_equal(flops_of(&layout).weights, 12 * 12 * 768 * 768 + 50257 * 768);
     assert_int_equal(flops_per_token(&layout), 6ull * 123532032 + 113246208);
     layout_close(&layout);

@@ -106,14 +106,14 @@ static void weights_written_are_read_again(void **state)
             char path[256];
             fault_t fault;
             layout_t layout;
-            layout_open(&layout, shapes[s]);
+            layout_open(&layout, shapes[s], NULL);
             uint64_t hashes[2][64];
             model_t model = {&layout, narrow, 0};
             files_path(path, "model.safetensors");
             assert_true(layout.tensor_count <= 64);
-            if (!weights_write(path, &layout, narrow ? ELEMENT_BF16 : ELEMENT_F32, fetch, &model, hashes[0],
-                               &fault) ||
-                !weights_read("--init", path, &layout, take, &model, hashes[1], &fault))
+            if (!weights_write(path, &layout, false, narrow ? ELEMENT_BF16 : ELEMENT_F32, fetch, &model,
+                               hashes[0], &fault) ||
+                !weights_read("--init", path, &layout, false, take, &model, hashes[1], &fault))
                 fail_msg("%s", fault.text);
             assert_int_equal(model.taken, layout.group_count);
             assert_memory_equal(hashes[0], hashes[1], (size_t)layout.tensor_count * sizeof(uint64_t));
@@ -134,10 +134,10 @@ static void matrices_are_stored_as_transformers_has_them(void **state)
     layout_t layout;
     safetensors_t file;
     uint64_t hashes[64];
-    layout_open(&layout, shapes[0]);
+    layout_open(&layout, shapes[0], NULL);
     model_t model = {&layout, false, 0};
     files_path(path, "model.safetensors");
-    assert_true(weights_write(path, &layout, ELEMENT_F32, fetch, &model, hashes, &fault));
+    assert_true(weights_write(path, &layout, false, ELEMENT_F32, fetch, &model, hashes, &fault));
     assert_true(safetensors_open(&file, "--init", path, &fault));
     assert_int_equal(file.count, 2 + 2 + 2 * 12);
     const stored_t *stored = safetensors_find(&file, "transformer.h.1.attn.c_attn.weight");
@@ -181,13 +181,13 @@ static void transformers_loads_every_tensor(void **state)
         fault_t fault;
         layout_t layout;
         uint64_t hashes[64];
-        layout_open(&layout, shapes[s]);
+        layout_open(&layout, shapes[s], NULL);
         model_t model = {&layout, false, 0};
         files_path(folder, "checkpoint");
         snprintf(command, sizeof command, "mkdir %s", folder);
         assert_int_equal(system(command), 0);
         snprintf(path, sizeof path, "%s/model.safetensors", folder);
-        assert_true(weights_write(path, &layout, ELEMENT_F32, fetch, &model, hashes, &fault));
+        assert_true(weights_write(path, &layout, false, ELEMENT_F32, fetch, &model, hashes, &fault));
         snprintf(path, sizeof path, "%s/config.json", folder);
         assert_true(config_write(path, &shapes[s], ELEMENT_F32, 0.1, 7, &fault));
         snprintf(path, sizeof path, "%s/elements",

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""transformers_loads.py FOLDER [TEXT CONTEXT LOSS [TOLERANCE]]: a checkpoint of ebb-train as Hugging Face's `transformers` sees it.
+"""transformers_loads.py FOLDER [TEXT CONTEXT LOSS [TOLERANCE [ADAPTERS COPY]]]: a checkpoint of ebb-train as Hugging Face's `transformers` sees it.
 
 Loads FOLDER with AutoModelForCausalLM, and fails if a tensor of the file has no place in the model or the other way round.
 FOLDER/elements, if it is there, has lines "name transposed second last": two elements of each tensor as ebb-train holds it.
 With TEXT: computes the mean loss of what ebb-train holds out of that text, as it does (model/data/data.h), and compares it with
-LOSS, to a relative TOLERANCE.
+LOSS, to a relative TOLERANCE. ADAPTERS: a checkpoint of ebb-train --lora-rank, which PEFT puts on the model first, and
+writes to COPY.
 """
 import os
 import sys
@@ -49,8 +50,21 @@ def held_out_loss(model, text, context):
     return total / (len(held) - 1)
 
 
-def main(folder, text=None, context=None, loss=None, tolerance=TOLERANCE):
+def with_adapters(model, adapters, copy):
+    import peft
+    adapted = peft.PeftModel.from_pretrained(model, adapters)
+    missing = adapted.load_adapter(adapters, "again").missing_keys  # from_pretrained does not tell
+    if missing := [key for key in missing if "lora_" in key]:
+        sys.exit(f"missing_keys: {missing}")
+    adapted.delete_adapter("again")
+    adapted.save_pretrained(copy)
+    return adapted.eval()
+
+
+def main(folder, text=None, context=None, loss=None, tolerance=TOLERANCE, adapters=None, copy=None):
     model = load(folder)
+    if adapters is not None:
+        model = with_adapters(model, adapters, copy)
     if os.path.exists(folder + "/elements"):
         print(f"{type(model).__name__}: {check_elements(model, folder + '/elements')} tensors")
     if text is not None:

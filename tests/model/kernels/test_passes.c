@@ -277,6 +277,13 @@ static void layernorm_backward_body(const void *argument)
     /* For one channel, x - mean is only the rounding of the mean; so is the reference's 0. */
     fixture_match_within("dgamma", dgamma_device, dgamma, (size_t)C, C == 1 ? 1e-3 : 1e-5);
     fixture_match("dbeta", dbeta_device, dbeta, (size_t)C);
+    if (!a->in_place) { /* frozen: dx alone */
+        void *const alone = fixture_output_elements(n);
+        fixture_ok(layernorm_backward(fixture_type(), alone, NULL, NULL, NULL, N % 2 ? past_device : NULL,
+                                      dout_device, x_device, mean_device, rstd_device, gamma_device, N, C,
+                                      a->accumulate, NULL, NULL));
+        fixture_match_elements("dx alone", alone, dx, n);
+    }
     if (dsum_device == NULL)
         return;
     fixture_round(dx, n); /* as it is stored */
@@ -354,6 +361,12 @@ static void rmsnorm_backward_body(const void *argument)
         dx[i] += past[i];
     fixture_match_elements_within("dx", dx_device, dx, n, C == 1 ? 1e-4 : 1e-5, 5e-3);
     fixture_match("dgamma", dgamma_device, dgamma, (size_t)C);
+    if (!a->in_place) { /* frozen: dx alone */
+        void *const alone = fixture_output_elements(n);
+        fixture_ok(rmsnorm_backward(fixture_type(), alone, NULL, N % 2 ? past_device : NULL, dout_device,
+                                    x_device, rstd_device, gamma_device, N, C, a->accumulate, NULL, NULL));
+        fixture_match_elements_within("dx alone", alone, dx, n, C == 1 ? 1e-4 : 1e-5, 5e-3);
+    }
 }
 
 static void rmsnorm_backward_all_shapes_match_reference(void **state)

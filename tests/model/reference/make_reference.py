@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes reference.json: what PyTorch gets for small training runs of ebb-train: GPT-2, without and with dropout; Llama, with a
-head of its own and shared keys, and tied with dropout and stretched rotary waves; and one of each family in BF16, with much weight
-decay.
+head of its own and shared keys, and tied with dropout and stretched rotary waves; one of each family in BF16, with much weight
+decay; and three that train low-rank adapters alone: of all matrices of GPT-2, of PEFT's two of Llama, and in BF16 of all of Llama.
 
     python3 tests/model/reference/make_reference.py > tests/model/reference/reference.json
 
@@ -35,7 +35,15 @@ RUNS = [dict(seed=7, layers=3, width=128, heads=4, context=64, batch=8, accumula
              warmup=0.2, lr_final=0.1, beta1=0.9, beta2=0.95, eps=1e-8, decay=4.0, clip=1.0),
         dict(seed=19, dtype="bf16", family="llama", layers=2, width=64, heads=4, kv_heads=2, hidden=176, tied=False, norm_eps=1e-5,
              rope_theta=1e4, rope_factor=1.0, context=32, batch=8, accumulate=2, dropout=0.0, steps=20, lr=2e-3,
-             warmup=0.2, lr_final=0.1, beta1=0.9, beta2=0.95, eps=1e-8, decay=4.0, clip=1.0)]
+             warmup=0.2, lr_final=0.1, beta1=0.9, beta2=0.95, eps=1e-8, decay=4.0, clip=1.0),
+        dict(seed=23, lora_rank=4, lora_targets="all-linear", layers=3, width=60, heads=5, context=37, batch=4, accumulate=2, dropout=0.1,
+             steps=20, lr=5e-3, warmup=0.2, lr_final=0.1, beta1=0.9, beta2=0.95, eps=1e-8, decay=0.1, clip=0.1),
+        dict(seed=29, lora_rank=6, lora_targets="q_proj,v_proj", family="llama", layers=2, width=96, heads=6, kv_heads=2, hidden=224,
+             tied=False, norm_eps=1e-5, rope_theta=1e4, rope_factor=1.0, context=64, batch=4, accumulate=2, dropout=0.0, steps=20,
+             lr=2e-2, warmup=0.2, lr_final=0.1, beta1=0.9, beta2=0.95, eps=1e-8, decay=0.1, clip=0.1),
+        dict(seed=31, lora_rank=8, lora_targets="all-linear", dtype="bf16", family="llama", layers=2, width=64, heads=4, kv_heads=2,
+             hidden=176, tied=True, norm_eps=1e-5, rope_theta=1e4, rope_factor=1.0, context=32, batch=8, accumulate=2, dropout=0.0,
+             steps=20, lr=5e-3, warmup=0.2, lr_final=0.1, beta1=0.9, beta2=0.95, eps=1e-8, decay=1.0, clip=1.0)]
 TEXT_SEED, TEXT_BYTES = 1, 60000
 VOCAB = 256
 MASK = (1 << 64) - 1
@@ -150,7 +158,32 @@ def wide(x):
 
 def make_parameters(o, dtype):
     make = make_llama_parameters if "family" in o else make_gpt2_parameters
-    return {name: value.to(dtype).requires_grad_() for name, value in make(o).items()}
+    p = make(o)
+    adapters = make_adapters(o, p) if "lora_rank" in o else p
+    return {name: value.to(dtype).requires_grad_(name in adapters) for name, value in (p | adapters).items()}
+
+
+def make_adapters(o, p):
+    names = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"] if "family" in o else \
+        ["qkv_w", "proj_w", "up_w", "down_w"]
+    adapters, rank = {}, o["lora_rank"]
+    for l in range(o["layers"]):
+        for i, name in enumerate(names):
+            if name in o["lora_targets"].split(",") or o["lora_targets"] == "all-linear":
+                out, width = p[f"{l}.{name}"].shape
+                units = unit(at_each(at(o["seed"], (6 << 32) + 2 + len(names) * l + i), np.arange(rank * width)))
+                a = ((2 * units - 1) / math.sqrt(width)).astype(np.float32)
+                adapters[f"{l}.{name}.a"] = torch.from_numpy(a.reshape(rank, width))
+                adapters[f"{l}.{name}.b"] = torch.zeros(out, rank)
+    return adapters
+
+
+LORA_SCALE = 2.0  # alpha / rank
+
+
+def product(x, p, name, bias=None):
+    y = F.linear(x, p[name], bias)
+    return y + LORA_SCALE * F.linear(F.linear(x, p[name + ".a"]), p[name + ".b"]) if name + ".a" in p else y
 
 
 def rounded(p, dtype):
@@ -235,15 +268,15 @@ def cross_entropy(x, head, targets):
 def llama_attention(x, p, l, o, angles, dropout):
     B, T, C = x.shape
     H, KV = o["heads"], o["kv_heads"]
-    q, k, v = (F.linear(x, p[f"{l}.{name}"]).view(B, T, -1, C // H).transpose(1, 2)
+    q, k, v = (product(x, p, f"{l}.{name}").view(B, T, -1, C // H).transpose(1, 2)
                for name in ("q_proj", "k_proj", "v_proj"))
     q, k = turned(q, *angles), turned(k, *angles)
     k, v = (y.repeat_interleave(H // KV, dim=1) for y in (k, v))
-    return F.linear(causal(q, k, v, dropout), p[f"{l}.o_proj"])
+    return product(causal(q, k, v, dropout), p, f"{l}.o_proj")
 
 
 def llama_mlp(x, p, l):
-    return F.linear(F.silu(F.linear(x, p[f"{l}.gate_proj"])) * F.linear(x, p[f"{l}.up_proj"]), p[f"{l}.down_proj"])
+    return product(F.silu(product(x, p, f"{l}.gate_proj")) * product(x, p, f"{l}.up_proj"), p, f"{l}.down_proj")
 
 
 def llama_loss(p, o, inputs, targets, dropout):
@@ -258,14 +291,13 @@ def llama_loss(p, o, inputs, targets, dropout):
 
 def attention(x, p, l, heads, dropout):
     B, T, C = x.shape
-    qkv = F.linear(x, p[f"{l}.qkv_w"], p[f"{l}.qkv_b"]).view(B, T, 3, heads, C // heads)
+    qkv = product(x, p, f"{l}.qkv_w", p[f"{l}.qkv_b"]).view(B, T, 3, heads, C // heads)
     q, k, v = (qkv[:, :, i].transpose(1, 2) for i in range(3))
-    return F.linear(causal(q, k, v, dropout), p[f"{l}.proj_w"], p[f"{l}.proj_b"])
+    return product(causal(q, k, v, dropout), p, f"{l}.proj_w", p[f"{l}.proj_b"])
 
 
 def mlp(x, p, l):
-    return F.linear(F.gelu(F.linear(x, p[f"{l}.up_w"], p[f"{l}.up_b"]), approximate="tanh"), p[f"{l}.down_w"],
-                    p[f"{l}.down_b"])
+    return product(F.gelu(product(x, p, f"{l}.up_w", p[f"{l}.up_b"]), approximate="tanh"), p, f"{l}.down_w", p[f"{l}.down_b"])
 
 
 def model_loss(p, o, inputs, targets, dropout):
@@ -315,8 +347,9 @@ def train(o, text, dtype):
     held = len(text) // 20
     train_part, held_part = text[: len(text) - held], text[len(text) - held :]
     p = make_parameters(o, torch.float32 if dtype == torch.bfloat16 else dtype)
-    matrices = [v for v in p.values() if v.dim() == 2]
-    vectors = [v for v in p.values() if v.dim() == 1]
+    trained = [v for v in p.values() if v.requires_grad]
+    matrices = [v for v in trained if v.dim() == 2]
+    vectors = [v for v in trained if v.dim() == 1]
     adamw = torch.optim.AdamW([{"params": matrices, "weight_decay": o["decay"]},
                                {"params": vectors, "weight_decay": 0.0}],
                               betas=(o["beta1"], o["beta2"]), eps=o["eps"])
@@ -334,7 +367,7 @@ def train(o, text, dtype):
             part = model_loss(rounded(p, dtype), o, inputs, targets, dropout) / rows
             part.backward()
             loss += float(part.detach())
-        norm = float(torch.nn.utils.clip_grad_norm_(list(p.values()), o["clip"]))
+        norm = float(torch.nn.utils.clip_grad_norm_(trained, o["clip"]))
         adamw.step()
         records.append((loss, norm, rate_of(o, step)))
     return records, held_out_loss(rounded(p, dtype), o, held_part)
