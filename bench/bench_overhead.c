@@ -158,7 +158,8 @@ static ebb_hardware_t hardware(const ebb_trace_t *trace, double link, double mem
 {
     const char *verify = getenv("BENCH_VERIFY");
     const double parts = verify ? atof(verify) : 10;
-    return (ebb_hardware_t){.out_bytes_per_ns = link,
+    return (ebb_hardware_t){.clean = 1,
+                            .out_bytes_per_ns = link,
                             .in_bytes_per_ns = link,
                             .out_ns = 1500,
                             .in_ns = 1500,
@@ -184,11 +185,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: bench_overhead TRACE LINK MEMORY [PERCENT..]\n");
         return 2;
     }
-    bench_t b = {.trace = ebb_trace_read(f, why, sizeof why),
-                 .request = {.host_bytes = INT64_MAX / 4,
-                             .min_buffer = 1 << 20,
-                             .offload = true,
-                             .recompute = true}};
+    bench_t b = {
+        .trace = ebb_trace_read(f, why, sizeof why),
+        .request = {.host_bytes = INT64_MAX / 4, .min_buffer = 1 << 20, .offload = true, .recompute = true}};
     fclose(f);
     if (b.trace)
         b.request.hardware = hardware(b.trace, link, memory);

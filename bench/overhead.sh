@@ -41,7 +41,8 @@ gpt2:355M|16|2|$GPT2
 gpt2:774M|8|2|$GPT2
 gpt2:1558M|4|2|$GPT2
 llama:1B|1|4|$LLAMA --heads 4 --kv-heads 1
-llama:7B|1|2|$LLAMA --heads 2 --kv-heads 2 --batch 7 --context 512"
+llama:7B|1|2|$LLAMA --heads 2 --kv-heads 2 --batch 7 --context 512
+llama:7B+lora|1|2|$LLAMA --heads 2 --kv-heads 2 --batch 7 --context 512"
 GPUS='A100|26|2039|80
 H100|55|3350|80
 RTX4090|26|1008|24' # name, link and memory in 10^9 bytes a second (softgpu/driver/scheduler/profile.c), GiB
@@ -84,6 +85,9 @@ dry() { # dry FILE PROFILE BYTES flags..
     record "$1" "$2" SOFTGPU_DRY=1 -- --data "$work/tokens$3" --steps 9 "${@:4}"
 }
 
+# What a model's name asks for beside its preset: adapters on all matrices, and what people then do without (lora.sh).
+flags_of() { [[ $1 != *+lora ]] || echo "--lora-rank 16 --lora-targets all-linear --save lean"; }
+
 name_of() { tr -c 'A-Za-z0-9\n' - <<<"$1"; }
 
 
@@ -91,6 +95,8 @@ first=${GPUS%%|*}
 while IFS='|' read -r model batch bytes flags; do
     [ ${#wanted[@]} = 0 ] || [[ " ${wanted[*]} " == *" $model "* ]] || continue
     name=$(name_of "$model") shape=${SHAPE:---batch $batch}
+    more=$(flags_of "$model") model=${model%+lora}
+    flags="$flags $more" shape="$shape $more"
     [ $short = 0 ] || name=short
     facts=$work/small-$(name_of "${model%:*} $flags" | cksum | cut -d' ' -f1).trace
     small "$(basename "$facts" .trace | cut -d- -f2)" "$model" $flags

@@ -47,7 +47,8 @@ bool ebb_show_moves(const ebb_trace_t *t, const ebb_plan_t *p, const ebb_hardwar
     move_t *move = calloc((size_t)t->buffer_count + 1, sizeof *move);
     uint32_t count = 0;
     for (uint32_t i = 0; r && move && i < t->buffer_count; i++)
-        if (r->buffer[i].fate == EBB_CLASS_OFFLOADED || r->buffer[i].fate == EBB_CLASS_DROPPED)
+        if (r->buffer[i].fate == EBB_CLASS_OFFLOADED || r->buffer[i].fate == EBB_CLASS_CLEAN ||
+            r->buffer[i].fate == EBB_CLASS_DROPPED)
             move[count++] = (move_t){i, t->buffer[i].bytes};
     const bool good = r && move;
     if (good && count) {

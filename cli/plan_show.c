@@ -134,6 +134,8 @@ static void show(const ebb_plan_t *p, const ebb_trace_t *t, const ebb_hardware_t
     printf("offloaded  %6" PRIu32 " buffers %11.1f MiB   %.1f MiB out, %.1f MiB in a step\n",
            s.offloaded_buffers, ebb_cli_mib(s.offloaded_bytes), ebb_cli_mib(s.bytes_out),
            ebb_cli_mib(s.bytes_in));
+    if (s.spared_bytes > 0)
+        printf("spared     %.1f MiB out, which the host has already\n", ebb_cli_mib(s.spared_bytes));
     printf("dropped    %6" PRIu32 " buffers %11.1f MiB   %" PRIu32 " replays of %.3f ms a step\n",
            s.dropped_buffers, ebb_cli_mib(s.dropped_bytes), s.replays, (double)s.replay_ns * 1e-6);
     printf("peak       %.1f MiB, %.1f MiB of it for small buffers\n", ebb_cli_mib(s.peak_bytes),

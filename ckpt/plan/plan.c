@@ -186,12 +186,12 @@ uint32_t *ebb_plan_place_streams(const ebb_plan_t *p, const ebb_trace_t *t, bool
 
 enum { OFFLOADED = 1, DROPPED = 2 };
 
-static void count_action(ebb_plan_sum_t *sum, const ebb_plan_t *p, const ebb_trace_t *trace,
+static void count_action(ebb_plan_sum_t *sum, const ebb_plan_t *p, const ebb_trace_t *trace, bool spared,
                          const ebb_action_t *a)
 {
     switch (a->kind) {
     case EBB_EVICT:
-        sum->bytes_out += p->place[a->place].bytes;
+        *(spared ? &sum->spared_bytes : &sum->bytes_out) += p->place[a->place].bytes;
         break;
     case EBB_FETCH:
         sum->bytes_in += p->place[a->place].bytes;
@@ -219,9 +219,10 @@ ebb_plan_sum_t ebb_plan_sum(const ebb_plan_t *p, const ebb_trace_t *trace)
     ebb_plan_sum_t sum = {.peak_bytes = p->chunk_count * p->chunk_bytes + p->small_bytes};
     uint8_t *fate = calloc(p->place_count + (size_t)1, 1);
     uint32_t *completion = ebb_plan_completions(p, trace);
+    bool *spared = trace->hardware.clean > 0 ? ebb_plan_spared(p, trace) : NULL;
     for (uint32_t i = 0; i < p->action_count; i++) {
         const ebb_action_t *a = &p->action[i];
-        count_action(&sum, p, trace, a);
+        count_action(&sum, p, trace, spared && spared[i], a);
         if (fate && completion && a->place != EBB_NONE)
             fate[a->place] |= fate_of(a, completion[i]);
     }
@@ -239,6 +240,7 @@ ebb_plan_sum_t ebb_plan_sum(const ebb_plan_t *p, const ebb_trace_t *trace)
         sum.dropped_bytes += fate[i] & DROPPED ? bytes : 0;
     }
     free(fate);
+    free(spared);
     free(completion);
     return sum;
 }
@@ -350,4 +352,62 @@ uint32_t *ebb_plan_completions(const ebb_plan_t *p, const ebb_trace_t *t)
     }
     free(open);
     return out;
+}
+
+/* ---- copies that are spared ---- */
+
+/* What the operation writes, launched by the program (NULL) or again, the host does not have. */
+static void write_places(bool *has, const ebb_plan_t *p, const ebb_trace_t *t, const ebb_action_t *replay,
+                         uint32_t operation)
+{
+    const ebb_trace_operation_t *o = &t->operation[operation];
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
+        if (t->access[k].mode != EBB_READS)
+            has[ebb_plan_place(p, replay, t->access[k].buffer)] = false;
+}
+
+/* One step; `has` [places]: whether the host block has what is in the place. */
+static void walk_hosts(bool *has, bool *spared, const ebb_plan_t *p, const ebb_trace_t *t)
+{
+    for (uint32_t i = 0, point = 0; point <= p->operation_count; point++) {
+        for (; i < p->action_count && p->action[i].point <= point; i++) {
+            const ebb_action_t *a = &p->action[i];
+            if (a->kind == EBB_EVICT)
+                spared[i] = has[a->place];
+            if (a->kind == EBB_EVICT || a->kind == EBB_FETCH)
+                has[a->place] = true;
+            else if (a->kind == EBB_REPLAY)
+                write_places(has, p, t, a, a->operation);
+        }
+        if (point < p->operation_count)
+            write_places(has, p, t, NULL, point);
+    }
+    for (uint32_t i = 0; i < p->place_count;
+         i++) /* what is born holds nothing, and what goes round is elsewhere */
+        has[i] &= i < p->buffer_count && t->buffer[i].born == EBB_NONE && !ebb_trace_rotates(t, i);
+}
+
+bool *ebb_plan_spared(const ebb_plan_t *p, const ebb_trace_t *t)
+{
+    bool *spared = calloc((size_t)p->action_count + 1, 1), *has = calloc((size_t)p->place_count + 1, 1),
+         *never = calloc((size_t)p->place_count + 1, 1);
+    uint32_t *completion = ebb_plan_completions(p, t);
+    const bool good = spared && has && never && completion;
+    for (int step = 0; good && step < 2; step++)
+        walk_hosts(has, spared, p, t);
+    for (uint32_t i = 0; good && i < p->action_count; i++)
+        if (completion[i] != EBB_NONE)
+            never[p->action[i].place] = true;
+    for (uint32_t i = 0; good && i < p->action_count; i++) {
+        const uint32_t place = p->action[i].place;
+        spared[i] &= place < p->buffer_count && !never[place] && !t->buffer[place].changes &&
+                     !ebb_trace_rotates(t, place);
+    }
+    free(has);
+    free(never);
+    free(completion);
+    if (good)
+        return spared;
+    free(spared);
+    return NULL;
 }

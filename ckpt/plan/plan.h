@@ -23,8 +23,8 @@
  * the streams that are to (`joiners`) wait for the actions whose `join` is p; then p is issued, on its stream. Nothing waits for
  * anything else but by these rules, and the program's own events:
  *   evict    on `out`: waits for everything that the program's streams in `after` have been given so far, and for the
- *            actions in its wait list; copies the place to its host block. Content in the place stays good
- *            until something takes its chunks
+ *            actions in its wait list; copies the place to its host block, or only looks whether that still has the content
+ *            (ebb_plan_spared). Content in the place stays good until something takes its chunks
  *   fetch    on `in`: waits like an evict; copies the host block to the place
  *   discard  executes nothing: says that the place's content is given up here, and will be replayed if it is
  *            needed again
@@ -156,7 +156,8 @@ typedef struct ebb_plan_sum {
     uint32_t kept_buffers, offloaded_buffers,
         dropped_buffers; /* large ones; offloaded and dropped: at least once; dropped: and made again */
     uint64_t kept_bytes, offloaded_bytes, dropped_bytes;
-    uint64_t bytes_out, bytes_in; /* a step */
+    uint64_t bytes_out, bytes_in; /* a step; what is spared is not counted, where the trace's hardware has it */
+    uint64_t spared_bytes;
     uint32_t replays;             /* launches a step */
     uint64_t replay_ns;           /* their time, by the trace */
     uint64_t peak_bytes;          /* all chunks, the small region included */
@@ -177,6 +178,16 @@ ebb_plan_t *ebb_plan_read(FILE *in, char *error, size_t error_size);
 /* [actions]: of a discard the last replay in the step that writes its place before something else happens to it; EBB_NONE:
  * there is none (its buffer is freed before it is wanted again), or the action is none. NULL: no memory. The caller's, by free. */
 uint32_t *ebb_plan_completions(const ebb_plan_t *plan, const ebb_trace_t *trace);
+
+/* ---- copies that are spared ----
+ *
+ * An evict of what came from the host, or went there, and was not written since: the host block has it already, in every step but
+ * perhaps the first. So weights that a step only reads are copied out once.
+ */
+
+/* [actions]: whether it is one. None are of buffers that have changed unseen, that go round, or that replays make again. NULL: no memory. The
+ * caller's, by free. */
+bool *ebb_plan_spared(const ebb_plan_t *plan, const ebb_trace_t *trace);
 
 /* ---- boundary ----
  *
@@ -328,8 +339,9 @@ bool ebb_simulate_begins(uint64_t *begin_ns, const ebb_trace_t *trace);
 /* The step's time alone, rounded up; at least 1. 0: no memory. */
 uint64_t ebb_simulate_ns(const ebb_plan_t *plan, const ebb_trace_t *trace, const ebb_hardware_t *hardware);
 
-/* What zeroing so many bytes takes of compute before a replay, and one hash of the part of them that is compared; 0: it is not known, or
- * nothing is compared. */
+/* What zeroing so many bytes takes of compute before a replay, a hash of them all, and one of the part of them that is compared; 0: it is not
+ * known, or nothing is compared. */
+double ebb_hash_ns(const ebb_hardware_t *hardware, uint64_t bytes);
 double ebb_zero_ns(const ebb_hardware_t *hardware, uint64_t bytes);
 double ebb_check_ns(const ebb_hardware_t *hardware, uint64_t bytes);
 

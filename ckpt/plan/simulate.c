@@ -29,6 +29,7 @@ typedef struct price {
     uint32_t stream;  /* on the one of the replay that they are for */
     uint32_t users;   /* streams that come before them, */
     uint32_t streams; /* and behind them */
+    bool spared;      /* of a copy out: it hashes what it does not copy */
 } price_t;
 
 static double at_rate(double launch_ns, double bytes, double bytes_per_ns)
@@ -39,6 +40,11 @@ static double at_rate(double launch_ns, double bytes, double bytes_per_ns)
 double ebb_zero_ns(const ebb_hardware_t *h, uint64_t bytes)
 {
     return at_rate(h->zero_ns, (double)bytes, h->zero_bytes_per_ns);
+}
+
+double ebb_hash_ns(const ebb_hardware_t *h, uint64_t bytes)
+{
+    return at_rate(h->hash_ns, (double)bytes, h->hash_bytes_per_ns);
 }
 
 double ebb_check_ns(const ebb_hardware_t *h, uint64_t bytes)
@@ -84,6 +90,17 @@ static void price_checks(price_t *price, const ebb_plan_t *p, const uint32_t *co
     }
 }
 
+/* False: no memory. */
+static bool price_spared(price_t *price, const ebb_plan_t *p, const ebb_trace_t *t, const ebb_hardware_t *h)
+{
+    bool *spared = h->clean > 0 ? ebb_plan_spared(p, t) : NULL;
+    for (uint32_t i = 0; spared && i < p->action_count; i++)
+        if ((price[i].spared = spared[i]))
+            price[i].check_ns = ebb_hash_ns(h, p->place[p->action[i].place].bytes);
+    free(spared);
+    return spared || h->clean <= 0;
+}
+
 /* [actions], or NULL: no memory. */
 static price_t *find_prices(const ebb_plan_t *p, const ebb_trace_t *t, const ebb_hardware_t *h, bool several)
 {
@@ -92,7 +109,8 @@ static price_t *find_prices(const ebb_plan_t *p, const ebb_trace_t *t, const ebb
     uint32_t *completion = ebb_plan_completions(p, t), *first_touch = ebb_trace_first_touches(t),
              *users = ordered ? ebb_plan_place_streams(p, t, false) : NULL,
              *streams = ordered ? ebb_plan_place_streams(p, t, true) : NULL;
-    const bool good = price && completion && first_touch && ((users && streams) || !ordered);
+    const bool good = price && completion && first_touch && ((users && streams) || !ordered) &&
+                      price_spared(price, p, t, h);
     for (uint32_t i = 0; good && i < p->action_count; i++)
         if (p->action[i].kind == EBB_REPLAY)
             price_replay(&price[i], p, t, first_touch, &p->action[i], h);
@@ -286,10 +304,23 @@ static void operation(issue_t *s, uint32_t index)
 
 /* ---- actions ---- */
 
-static void copy(issue_t *s, uint32_t index)
+/* What is hashed instead of being copied takes the device from the program meanwhile: more than it does, as both only share the memory. */
+static uint32_t add_copy(issue_t *s, uint32_t index, uint32_t queue)
 {
     const ebb_action_t *a = &s->plan->action[index];
     const ebb_hardware_t *h = s->hardware;
+    const bool in = a->kind == EBB_FETCH;
+    if (s->price[index].spared)
+        return add(s, queue, EBB_ENGINE_COMPUTE, s->price[index].check_ns, EBB_TRACK_CHECK, index);
+    const double ns =
+        ebb_copy_ns(s->plan->place[a->place].bytes, in ? h->in_bytes_per_ns : h->out_bytes_per_ns);
+    return add(s, queue, in ? EBB_ENGINE_IN : EBB_ENGINE_OUT, ns + (in ? h->in_ns : h->out_ns),
+               in ? EBB_TRACK_IN : EBB_TRACK_OUT, index);
+}
+
+static void copy(issue_t *s, uint32_t index)
+{
+    const ebb_action_t *a = &s->plan->action[index];
     const int in = a->kind == EBB_FETCH;
     const uint32_t queue = s->streams + (uint32_t)in;
     call(s, ASK_CALLS);
@@ -299,11 +330,7 @@ static void copy(issue_t *s, uint32_t index)
         add_wait(s, queue, s->copy[s->plan->wait[i]], NO_TRACK, 0);
     }
     call(s, COPY_CALLS - s->several);
-    s->copy[index] =
-        add(s, queue, in ? EBB_ENGINE_IN : EBB_ENGINE_OUT,
-            (in ? h->in_ns : h->out_ns) +
-                ebb_copy_ns(s->plan->place[a->place].bytes, in ? h->in_bytes_per_ns : h->out_bytes_per_ns),
-            in ? EBB_TRACK_IN : EBB_TRACK_OUT, index);
+    s->copy[index] = add_copy(s, index, queue);
     call(s, s->several); /* the event behind it */
 }
 

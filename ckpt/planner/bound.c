@@ -91,6 +91,15 @@ static double begin_of(const ebb_model_t *m, uint32_t operation)
     return (double)m->begin_ns[operation];
 }
 
+/* When a content was made, in this step or the one before. Where the host's copy may be used again, it may have gone out from then on, before
+ * its last use. */
+static double made_at(const ebb_model_t *m, const ebb_model_buffer_t *b, uint32_t content, double step)
+{
+    const uint32_t producer = m->content[content].producer,
+                   last = m->content[b->first_content + b->content_count - 1].producer;
+    return producer != EBB_NONE ? begin_of(m, producer + 1) : begin_of(m, last + 1) - step;
+}
+
 /* What several streams have been given in one order they may do in another: then all of the step is before it, and behind it. */
 static void add_item(ebb_bound_t *bound, const ebb_model_t *m, uint32_t buffer, const gap_t *gap,
                      uint32_t sync)
@@ -104,8 +113,11 @@ static void add_item(ebb_bound_t *bound, const ebb_model_t *m, uint32_t buffer, 
                  next = m->streams > 1          ? now + step
                         : gap->next != EBB_NONE ? begin_of(m, gap->next)
                                                 : begin_of(m, use[0].operation) + step;
+    const bool clean = m->request->hardware.clean > 0, frozen = clean && b->content_count == 1;
+    const double made = clean && !frozen ? made_at(m, b, gap->content, step) : last;
     bound->out[bound->item_count++] =
-        (ebb_bound_item_t){b->chunks, (double)b->out_ns, (double)b->in_ns, now - last, next - now};
+        (ebb_bound_item_t){b->chunks, frozen ? 0 : (double)b->out_ns, (double)b->in_ns,
+                           now - (made < last ? made : last), next - now};
 }
 
 /* A replay's own time, with what it zeroes. */

@@ -303,7 +303,10 @@ static void copy_out(relax_t *r)
         const uint32_t index = (uint32_t)r->key[i];
         ebb_interval_t *interval = &s->interval[index];
         const double issued = r->begin_ns[s->move[interval->evict].position];
-        out = (out > issued ? out : issued) + (double)ebb_model_transfer_ns(r->model, interval->place, false);
+        out = (out > issued ? out : issued) +
+              (s->move[interval->evict].spared
+                   ? 0
+                   : (double)ebb_model_transfer_ns(r->model, interval->place, false));
         while (interval->last + 1 < r->next[index] && r->begin_ns[interval->last + 1] < out &&
                take(r, interval, interval->last + 1))
             interval->last++;

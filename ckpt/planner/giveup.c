@@ -175,8 +175,10 @@ static double offload_price(const ebb_planner_walk_t *w, uint32_t buffer)
     double in_free =
         to > total ? ebb_calendar_free(&w->in, 0, to - total) : ebb_calendar_free(&w->in, now, to);
     s->out_by_ns += positive(out - out_free);
-    return positive(out - out_free) + positive(in - in_free) + m->request->hardware.out_slowdown * out +
-           m->request->hardware.in_slowdown * in;
+    const double looked_at =
+        s->host == s->content ? ebb_hash_ns(&m->request->hardware, m->trace->buffer[buffer].bytes) : 0;
+    return positive(out - out_free) + positive(in - in_free) + looked_at +
+           m->request->hardware.out_slowdown * out + m->request->hardware.in_slowdown * in;
 }
 
 /* Whether an adviser would drop it. */
@@ -241,10 +243,11 @@ void ebb_planner_end_interval(ebb_planner_walk_t *w, uint32_t buffer, ebb_fate_t
                                .fetch = s->fetch,
                                .evict = EBB_NONE};
     if (s->last != EBB_NONE) {
-        if (fate == EBB_OFFLOAD && s->host != s->content) {
+        if (fate == EBB_OFFLOAD) {
             interval.evict = w->schedule->move_count;
             interval.last = ebb_planner_position(w) - 1; /* it is now that the chunks are wanted */
             ebb_planner_move(w, EBB_EVICT, buffer, s->evict > s->last ? s->evict : s->last + 1);
+            w->schedule->move[interval.evict].spared = s->host == s->content;
         } else if (fate == EBB_DROP) {
             ebb_planner_move(w, EBB_DISCARD, buffer, s->last + 1);
         }
@@ -252,6 +255,10 @@ void ebb_planner_end_interval(ebb_planner_walk_t *w, uint32_t buffer, ebb_fate_t
     }
     if (fate == EBB_OFFLOAD)
         s->host = s->content;
+    else if (
+        fate ==
+        EBB_DROP) /* its replays are counted on; what it came from may not be copied after all (copies.c) */
+        s->host = EBB_NONE;
     w->used_chunks -= w->model->buffer[buffer].chunks;
     own(w, buffer, EBB_NONE);
     uint32_t moved = w->resident[--w->resident_count];

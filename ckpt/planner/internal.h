@@ -166,6 +166,7 @@ typedef struct ebb_event {
 typedef struct ebb_move {
     ebb_action_kind_t kind;
     uint32_t place, position; /* position EBB_NONE: it has been taken back */
+    bool spared;              /* a copy out of what the host has already */
 } ebb_move_t;
 
 typedef struct ebb_interval {

@@ -35,7 +35,7 @@ void ebb_planner_move(ebb_planner_walk_t *w, ebb_action_kind_t kind, uint32_t pl
     ebb_schedule_t *s = w->schedule;
     ebb_move_t *move = ebb_array_append((void **)&s->move, &s->move_count, &s->move_room, sizeof *s->move);
     if (move)
-        *move = (ebb_move_t){kind, place, position};
+        *move = (ebb_move_t){.kind = kind, .place = place, .position = position};
     w->failed |= !move;
 }
 
@@ -66,9 +66,10 @@ void ebb_planner_admit(ebb_planner_walk_t *w, uint32_t buffer, uint32_t content,
 void ebb_planner_fetch(ebb_planner_walk_t *w, uint32_t buffer, uint32_t position)
 {
     ebb_planner_admit(w, buffer, w->state[buffer].host, position);
-    /* The copy is not used again, even if nothing is seen to write the buffer: equality has proven nothing, and there is no
-     * check on the device that would say when it must not be. */
-    w->state[buffer].host = EBB_NONE;
+    /* Without a check on the device the copy is not used again, even if nothing is seen to write the buffer: equality has proven
+     * nothing. */
+    if (w->model->request->hardware.clean <= 0 || w->model->trace->buffer[buffer].changes)
+        w->state[buffer].host = EBB_NONE;
     ebb_planner_not_away(w, buffer);
     w->state[buffer].fetch = w->schedule->move_count;
     w->state[buffer].fresh = true;

@@ -35,7 +35,7 @@ static void close_interval(splice_t *p, uint32_t item, uint32_t operation)
     ebb_move_t *move = ebb_array_append((void **)&s->move, &s->move_count, &s->move_room, sizeof *s->move);
     x->failed |= !move;
     if (move)
-        *move = (ebb_move_t){EBB_DISCARD, v->place, v->last + 1};
+        *move = (ebb_move_t){.kind = EBB_DISCARD, .place = v->place, .position = v->last + 1};
 }
 
 static void close_useless(splice_t *p, uint32_t at)

@@ -143,8 +143,9 @@ static void begin(ebb_planner_walk_t *w)
         if (!next)
             continue;
         const ebb_use_t *last = &m->use[b->first_use + b->use_count - 1];
-        ebb_calendar_take_after(&w->out, (double)m->begin_ns[last->operation + 1],
-                                (double)ebb_model_transfer_ns(m, i, false));
+        if (b->content_count > 1 || m->request->hardware.clean <= 0)
+            ebb_calendar_take_after(&w->out, (double)m->begin_ns[last->operation + 1],
+                                    (double)ebb_model_transfer_ns(m, i, false));
         if (next->mode == EBB_REPLACES)
             continue;
         s->fetch_ns = ebb_calendar_take_before(&w->in, (double)m->begin_ns[next->operation],

@@ -47,6 +47,7 @@ static ebb_hardware_t hardware(ebb_device_t *dev, const ebb_rates_t *rates)
                             .hash_ns = p.hash_ns,
                             .hash_bytes_per_ns = p.hash_bytes_per_ns,
                             .checked = ebb_options.verify ? 1.0 / (double)ebb_options.verify : 0,
+                            .clean = ebb_options.clean && ebb_hash_may_copy(dev),
                             .call_ns = p.call_ns,
                             .multiprocessors = multiprocessors(dev)};
 }

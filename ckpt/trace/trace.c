@@ -366,6 +366,8 @@ bool ebb_trace_write(const ebb_trace_t *t, FILE *out)
             fputs(", \"pinned\": true", out);
         if (t->buffer[i].kept)
             fputs(", \"kept\": true", out);
+        if (t->buffer[i].changes)
+            fputs(", \"changes\": true", out);
         fputs("}\n", out);
     }
     for (uint32_t i = 0; i < t->operation_count; i++)

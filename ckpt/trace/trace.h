@@ -21,7 +21,8 @@
  *    "device": .., "hardware": {"out_bytes_per_ns": .., ..}}
  *   {"buffer": id, "bytes": .., "born": op|null, "dies": op|null, "next": id|null}    m lines, ids ascending from 0;
  *       "pinned": true in it: something else than the operations may read and write it at any time, it stays where it is;
- *       "kept": true: the program wants it on the device (ckpt/run/ebb.h)
+ *       "kept": true: the program wants it on the device (ckpt/run/ebb.h);
+ *       "changes": true: it was found to change although no operation is seen to write it
  *   {"op": index, "kind": "kernel|copy|set|other", "stream": s, "thread": t, "name": .., "nvtx": ..,
  *    "grid": [x,y,z], "block": [x,y,z], "shared": .., "param_bytes": .., "at": .., "ns": ..,
  *    "verdict": .., "proofs": .., "proof_ns": .., "proof_bytes": .., "args": "hex",
@@ -88,6 +89,7 @@
     X(hash_ns) /* a hash: a launch, and its bytes */                                                         \
     X(hash_bytes_per_ns)                                                                                     \
     X(checked) /* part of what is recomputed that is hashed, before and after, and compared */               \
+    X(clean)   /* not 0: what the host has already is not copied out again (ebb_plan_spared) */              \
     X(call_ns) /* of the host: a call of the driver */                                                       \
     X(multiprocessors) /* of the device: what communicates takes one for each of its blocks; 0: none */
 
@@ -120,6 +122,7 @@ typedef struct ebb_trace_buffer {
     uint32_t next;       /* buffer, or EBB_NONE */
     bool pinned;         /* something else may read and write it at any time */
     bool kept;           /* plans leave it on the device */
+    bool changes;        /* by what no operation shows */
 } ebb_trace_buffer_t;
 
 /* What an operation does to a buffer as a whole; the same for all its accesses to that buffer. */

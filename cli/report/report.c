@@ -7,7 +7,7 @@
 #include "ckpt/planner/planner.h"
 #include "cli/report/report_parts.h"
 
-const char *const ebb_class_word[EBB_CLASSES] = {"kept", "offloaded", "dropped", "scratch", "small"};
+const char *const ebb_class_word[EBB_CLASSES] = {"kept", "offloaded", "clean", "dropped", "scratch", "small"};
 const char *const ebb_cause_word[EBB_CAUSES] = {
     "replayed compute",  "waits for the host", "exposed copies out", "exposed copies in",
     "queued copies out", "queued copies in",   "slowed by copies",   "comparing"};

@@ -27,6 +27,7 @@
 typedef enum ebb_report_class {
     EBB_CLASS_KEPT,
     EBB_CLASS_OFFLOADED,
+    EBB_CLASS_CLEAN, /* offloaded, but not copied out: the host has it (ebb_plan_spared) */
     EBB_CLASS_DROPPED,
     EBB_CLASS_SCRATCH,
     EBB_CLASS_SMALL

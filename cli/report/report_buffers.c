@@ -10,6 +10,7 @@
  * buffer that outlives the step. */
 typedef struct deed {
     bool evicted, fetched, discarded; /* discarded: and made again */
+    bool spared;                      /* evicted, without a copy */
     uint32_t replays;
     double cost_ns;
 } deed_t;
@@ -23,6 +24,7 @@ typedef struct finder {
     bool has_model;
     deed_t *deed;         /* as uses.operation */
     uint32_t *completion; /* of discards: ebb_plan_completions */
+    bool *spared;         /* of evicts: ebb_plan_spared; NULL: none are */
     double pending_ns;    /* replays that only made what others are made from */
     uint32_t pending;
 } finder_t;
@@ -100,6 +102,7 @@ static void read_actions(finder_t *f)
         deed_t *d = deed_at(f, a->place, a->point);
         if (d) {
             d->evicted |= a->kind == EBB_EVICT;
+            d->spared |= f->spared && f->spared[i];
             d->fetched |= a->kind == EBB_FETCH;
             d->discarded |= a->kind == EBB_DISCARD && f->completion[i] != EBB_NONE;
         }
@@ -129,7 +132,7 @@ static void share_waits(finder_t *f)
 static ebb_report_class_t fate_of(const finder_t *f, const deed_t *d, uint32_t buffer, uint32_t to)
 {
     if (d->fetched || (d->evicted && ebb_trace_mode(f->trace, to, buffer) == EBB_REPLACES))
-        return EBB_CLASS_OFFLOADED;
+        return d->spared ? EBB_CLASS_CLEAN : EBB_CLASS_OFFLOADED;
     return d->discarded ? EBB_CLASS_DROPPED : EBB_CLASS_KEPT;
 }
 
@@ -239,6 +242,7 @@ bool ebb_report_find_buffers(ebb_report_t *r)
     r->buffer = calloc((size_t)f.trace->buffer_count + 1, sizeof *r->buffer);
     f.deed = calloc((size_t)f.trace->access_count + 1, sizeof *f.deed);
     f.completion = ebb_plan_completions(f.plan, f.trace);
+    f.spared = r->in.hardware.clean > 0 ? ebb_plan_spared(f.plan, f.trace) : NULL;
     bool good = r->buffer && f.deed && f.completion && ebb_uses_make(&f.uses, f.trace);
     if (good) {
         read_actions(&f);
@@ -255,5 +259,6 @@ bool ebb_report_find_buffers(ebb_report_t *r)
         ebb_model_delete(&f.model);
     free(f.deed);
     free(f.completion);
+    free(f.spared);
     return good;
 }

@@ -11,7 +11,7 @@
  *   overhead         [{cause, ns, count}]: where there is one stream their sum is step_ns - operations_ns; count: of launches, copies or waits; the words are
  *                    ebb_cause_word's
  *   launches         {kernels, copies, sets, other, replays, copies_out, copies_in, without, with}
- *   fates            {kept, offloaded, dropped: {buffers, bytes}}: of large buffers, each by its decisive gap
+ *   fates            {kept, offloaded, clean, dropped: {buffers, bytes}}: of large buffers, each by its decisive gap
  *   curve            {sensible_percent, sensible, state, points: [[budget, percent, least percent, state bytes, bytes copied, replays]]}, or null: what a
  *                    step costs at other budgets; sensible: the first point from which on it takes at most sensible_percent longer;
  *                    state: the last at which buffers move that outlive the step; null: there is none

@@ -132,6 +132,19 @@ static char *why_offloaded(const ebb_report_t *r, uint32_t buffer, const ebb_rep
     return text("idle for %s, both copies take %s and %s", idle.text, copies.text, waits);
 }
 
+static char *why_clean(const ebb_report_gap_t *g)
+{
+    const quantity_t idle = time_of(g->ns), copy = time_of(g->in_ns), cost = time_of(g->cost_ns);
+    if (g->cost_ns > 0)
+        return text("idle for %s; the host has it already, so it is not copied out; the copy back takes %s, "
+                    "and compute waits %s "
+                    "for it",
+                    idle.text, copy.text, cost.text);
+    return text("idle for %s; the host has it already, so it is not copied out; the copy back takes %s, and "
+                "nothing waits for it",
+                idle.text, copy.text);
+}
+
 static char *why_dropped(const ebb_report_gap_t *g)
 {
     const quantity_t idle = time_of(g->ns), copies = time_of(g->out_ns + g->in_ns),
@@ -165,6 +178,7 @@ char *ebb_report_why(const ebb_report_t *r, uint32_t buffer, const ebb_report_ga
     if (g->fate == EBB_CLASS_KEPT && r->refusal[0])
         return text("there is no plan: %s", r->refusal);
     return g->fate == EBB_CLASS_OFFLOADED ? why_offloaded(r, buffer, g)
+           : g->fate == EBB_CLASS_CLEAN   ? why_clean(g)
            : g->fate == EBB_CLASS_DROPPED ? why_dropped(g)
                                           : why_kept(r, buffer, g);
 }

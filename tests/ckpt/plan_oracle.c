@@ -336,6 +336,7 @@ static void issue_step(oracle_t *o, uint32_t step)
 static void issue_all(oracle_t *o)
 {
     o->last_of = oracle_room(o->plan->action_count, sizeof *o->last_of);
+    o->spared = ebb_plan_spared(o->plan, o->trace);
     o->event = oracle_room(o->trace->sync_count, sizeof *o->event);
     for (uint32_t s = 0; s < STEPS; s++)
         issue_step(o, s);
@@ -386,6 +387,8 @@ bool oracle_run_piece(oracle_t *o, const task_t *t, uint32_t piece)
     if (t->operation == EBB_NONE) {
         cell_t *device = cell_of(o, t->place, piece), *host = &o->host[t->place][piece];
         const bool out = t->action->kind == EBB_EVICT;
+        if (out && t->step && o->spared && o->spared[t->action - o->plan->action])
+            return true;
         *(out ? host : device) = *(out ? device : host);
         return true;
     }
@@ -510,6 +513,7 @@ void oracle_tear_down(oracle_t *o)
     free(o->host);
     free(o->task);
     free(o->last_of);
+    free(o->spared);
     free(o->event);
 }
 

@@ -2,7 +2,7 @@
  * without any plan.
  *
  * Shares nothing with the checker: it knows no versions' clocks and proves nothing, it runs. Memory is one
- * cell per chunk; a cell holds a 64-bit value and which part of it. A launch reads its buffers, mixes what it
+ * cell per chunk, and copies that are spared (ebb_plan_spared) are not made from the second step on; a cell holds a 64-bit value and which part of it. A launch reads its buffers, mixes what it
  * read with its own number and the step, and writes the result; copies go chunk by chunk. The program's streams, out and in
  * are queues whose heads run piece by piece in an order drawn from a seed, from evenly mixed to one stream
  * starving the others, as far as the program's events, waits, joins and orders allow.

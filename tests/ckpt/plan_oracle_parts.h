@@ -49,6 +49,7 @@ typedef struct oracle {
     task_t *task;
     uint32_t task_count, task_room;
     uint32_t *last_of; /* [actions]: task + 1 */
+    bool *spared;      /* [actions]: copies that are left out from the second step on */
 
     uint32_t streams;              /* the program's; out and in are the next two */
     uint32_t newest[MOST_STREAMS]; /* on each: task + 1 */

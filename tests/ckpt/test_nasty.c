@@ -54,6 +54,8 @@ static const program_t programs[] = {
     {.name = "zeros", .group = "contents", .operation = {{"accumulate", "proven"}}},
     {.name = "flag", .group = "contents", .unseen_writes = true, .operation = {{"perhaps", "proven"}, {"copy", "host"}}},
     {.name = "later", .group = "contents", .unseen_writes = true, .operation = {{"later", "proven"}, {"advance", "proven"}}},
+    {.name = "frozen", .group = "contents", .steps = 60, .operation = {{"accumulate", "proven"}}},
+    {.name = "thawed", .group = "contents", .steps = 44, .operation = {{"accumulate", "proven"}, {"advance", "proven"}}},
     {.name = "semaphore", .group = "contents", .operation = {{"tally", "proven"}}},
     {.name = "spinning", .group = "contents", .operation = {{"in_turn", "proven"}}},
     {.name = "inplace", .group = "contents", .operation = {{"accumulate", "proven"}, {"fill", "proven"}}},
@@ -270,6 +272,7 @@ static bool is_unseen(const program_t *p, const char *kernel, unsigned param)
         const char *program, *kernel;
         unsigned first, last;
     } unseen[] = {{"zeros", "accumulate", 0, 0},
+                  {"thawed", "later", 0, 0},
                   {NULL, "tally", 16, 16},
                   {NULL, "in_turn", 8, 8},
                   {"branches", "centre", 0, 0},

@@ -349,9 +349,81 @@ static void sum_counts_each_large_buffer_by_its_fates(void **state)
     ebb_trace_delete(t);
 }
 
+static void touch(ebb_trace_t *t, uint32_t buffer, ebb_mode_t mode)
+{
+    ebb_trace_operation_t *o = ebb_trace_add_operation(t);
+    ebb_trace_access_t *a = ebb_trace_add_access(t);
+    assert_true(o && a);
+    o->proofs = 3;
+    a->buffer = buffer;
+    a->mode = mode;
+}
+
+static void act(ebb_plan_t *p, ebb_action_kind_t kind, uint32_t point, uint32_t place)
+{
+    ebb_action_t *a = ebb_plan_add_action(p, kind, point);
+    assert_non_null(a);
+    if (kind == EBB_REPLAY)
+        a->operation = place;
+    else
+        a->place = place;
+}
+
+/* Of weights that are only read, of weights that are updated, and of an activation, each read twice. */
+static void copies_are_spared_of_what_the_host_has(void **state)
+{
+    (void)state;
+    enum { ONLY_READ, UPDATED, ACTIVATION, MADE_AGAIN, BUFFERS };
+    ebb_trace_t *t = make_trace(0, 0);
+    for (int i = 0; i < BUFFERS; i++)
+        *ebb_trace_add_buffer(t) = (ebb_trace_buffer_t){.bytes = 4 * CHUNK,
+                                                        .born = i < ACTIVATION ? EBB_NONE : 0,
+                                                        .dies = i < ACTIVATION ? EBB_NONE : 12,
+                                                        .next = (uint32_t)i};
+    t->buffer[ACTIVATION].next = t->buffer[MADE_AGAIN].next = EBB_NONE;
+    touch(t, ACTIVATION, EBB_REPLACES); /* 0 */
+    touch(t, MADE_AGAIN, EBB_REPLACES);
+    for (int i = 0; i < 2; i++) { /* 2 .. 9 */
+        for (uint32_t b = 0; b < BUFFERS; b++)
+            touch(t, b, EBB_READS);
+    }
+    touch(t, UPDATED, EBB_UPDATES); /* 10 */
+    touch(t, ONLY_READ, EBB_READS);
+    ebb_plan_t *p = ebb_plan_new(t);
+    static const struct {
+        ebb_action_kind_t kind;
+        uint32_t point, place;
+        bool spared;
+    } plan[] = {{EBB_FETCH, 2, ONLY_READ, false},  {EBB_EVICT, 3, ONLY_READ, true},
+                {EBB_FETCH, 3, UPDATED, false},    {EBB_EVICT, 4, UPDATED, true},
+                {EBB_EVICT, 5, ACTIVATION, false}, {EBB_EVICT, 6, MADE_AGAIN, false},
+                {EBB_FETCH, 6, ONLY_READ, false},  {EBB_FETCH, 7, UPDATED, false},
+                {EBB_FETCH, 8, ACTIVATION, false}, {EBB_FETCH, 9, MADE_AGAIN, false},
+                {EBB_EVICT, 9, ACTIVATION, true},  {EBB_DISCARD, 10, MADE_AGAIN, false},
+                {EBB_REPLAY, 11, 1, false},        {EBB_EVICT, 11, UPDATED, false},
+                {EBB_EVICT, 12, ONLY_READ, true},  {EBB_EVICT, 12, MADE_AGAIN, false}};
+    for (size_t i = 0; i < sizeof plan / sizeof *plan; i++)
+        act(p, plan[i].kind, plan[i].point, plan[i].place);
+    bool *spared = ebb_plan_spared(p, t);
+    assert_non_null(spared);
+    for (size_t i = 0; i < sizeof plan / sizeof *plan; i++)
+        if (spared[i] != plan[i].spared)
+            fail_msg("action %zu is %sspared", i, spared[i] ? "" : "not ");
+    free(spared);
+    const uint64_t all = ebb_plan_sum(p, t).bytes_out;
+    t->hardware.clean = 1;
+    assert_int_equal(ebb_plan_sum(p, t).bytes_out, all - 4 * 4 * CHUNK);
+    assert_int_equal(ebb_plan_sum(p, t).spared_bytes, 4 * 4 * CHUNK);
+    t->buffer[ONLY_READ].changes = true;
+    assert_int_equal(ebb_plan_sum(p, t).spared_bytes, 2 * 4 * CHUNK);
+    ebb_plan_delete(p);
+    ebb_trace_delete(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(copies_are_spared_of_what_the_host_has),
         cmocka_unit_test(written_plan_is_read_again_unchanged),
         cmocka_unit_test(damaged_file_is_refused_or_still_a_plan),
         cmocka_unit_test(file_that_is_no_plan_is_refused_with_reason),

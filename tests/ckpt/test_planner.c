@@ -28,14 +28,18 @@ typedef struct allowed {
 static const allowed_t modes[] = {{true, false}, {false, true}, {true, true}};
 enum { MODES = sizeof modes / sizeof modes[0] };
 
+/* What is not copied again is left out (ebb_plan_spared). */
+static bool sparing;
+
 static ebb_plan_request_t request(uint64_t device_bytes, bool offload, bool recompute)
 {
-    return (ebb_plan_request_t){.device_bytes = device_bytes,
-                                .host_bytes = PLENTY,
-                                .min_buffer = 1 << 20,
-                                .offload = offload,
-                                .recompute = recompute,
-                                .hardware = {.out_bytes_per_ns = 50, .in_bytes_per_ns = 50}};
+    return (ebb_plan_request_t){
+        .device_bytes = device_bytes,
+        .host_bytes = PLENTY,
+        .min_buffer = 1 << 20,
+        .offload = offload,
+        .recompute = recompute,
+        .hardware = {.out_bytes_per_ns = 50, .in_bytes_per_ns = 50, .clean = sparing}};
 }
 
 /* A plan that has been checked, or NULL with a reason. */
@@ -224,11 +228,14 @@ static void request_that_is_given_up_gets_no_plan(void **state)
 static void steps_by_chance_get_good_plans(void **state)
 {
     (void)state;
-    uint32_t plans = 0;
+    uint32_t plans = 0, spared = 0;
+    char what[400];
     const unsigned cases = test_cases(120, 120);
     for (uint32_t seed = 1; seed <= cases; seed++) {
         ebb_trace_t *t = trace_by_chance(seed, 20 + seed % 60);
         assert_null(ebb_trace_check(t));
+        sparing = seed % 2;
+        t->hardware.clean = sparing;
         uint64_t peak = keep_peak(t);
         for (int mode = 0; mode < MODES; mode++) {
             uint64_t before = 0;
@@ -242,12 +249,17 @@ static void steps_by_chance_get_good_plans(void **state)
                 assert_true(p->predicted_ns >= before);
                 before = p->predicted_ns;
                 plans++;
+                spared += ebb_plan_sum(p, t).spared_bytes > 0;
+                if (sparing && !oracle_executes(t, p, seed, 2, what, sizeof what))
+                    fail_msg("%s", what);
                 ebb_plan_delete(p);
             }
         }
         ebb_trace_delete(t);
     }
-    print_message("%" PRIu32 " plans\n", plans);
+    sparing = false;
+    print_message("%" PRIu32 " plans, %" PRIu32 " that spare copies\n", plans, spared);
+    assert_true(spared > cases / 20);
     assert_true(3 * plans > 5 * cases);
 }
 
@@ -464,16 +476,25 @@ static void budget_below_what_outlives_the_step_gets_a_plan_that_moves_it(void *
     uint64_t outlives = 0;
     for (uint32_t i = 0; i < t->buffer_count; i++)
         outlives += t->buffer[i].born == EBB_NONE ? t->buffer[i].bytes : 0;
-    ebb_plan_request_t r = request(outlives * 7 / 10, true, true);
-    ebb_plan_t *p = checked_plan(t, &r);
-    assert_non_null(p);
-    uint32_t on_host = 0, moved = 0;
-    for (uint32_t i = 0; i < t->buffer_count; i++)
-        on_host += p->place[i].at_start == EBB_ON_HOST;
-    for (uint32_t i = 0; i < p->action_count; i++)
-        moved += p->action[i].kind == EBB_EVICT && t->buffer[p->action[i].place].born == EBB_NONE;
-    assert_true(on_host > 0 && moved >= on_host);
-    ebb_plan_delete(p);
+    for (int spares = 0; spares < 2; spares++) {
+        char why[400];
+        sparing = spares > 0;
+        t->hardware.clean = spares;
+        ebb_plan_request_t r = request(outlives * 7 / 10, true, true);
+        ebb_plan_t *p = checked_plan(t, &r);
+        assert_non_null(p);
+        uint32_t on_host = 0, moved = 0;
+        for (uint32_t i = 0; i < t->buffer_count; i++)
+            on_host += p->place[i].at_start == EBB_ON_HOST;
+        for (uint32_t i = 0; i < p->action_count; i++)
+            moved += p->action[i].kind == EBB_EVICT && t->buffer[p->action[i].place].born == EBB_NONE;
+        assert_true(on_host > 0 && moved >= on_host);
+        if (!oracle_executes(t, p, 1, 2, why, sizeof why))
+            fail_msg("%s", why);
+        assert_true(!sparing || ebb_plan_sum(p, t).spared_bytes > 0);
+        ebb_plan_delete(p);
+    }
+    sparing = false;
     ebb_trace_delete(t);
 }
 

@@ -25,6 +25,7 @@ static struct job {
     unsigned entry;
     uint64_t bits;
     bool compare;
+    uint64_t *to; /* where other bits go */
 } job[JOBS];
 static unsigned jobs, deleted, abandoned, lost, waits;
 static uint64_t hash[ENTRIES];
@@ -35,11 +36,15 @@ static int hashes;
 
 static void drain(void)
 {
-    for (unsigned i = 0; i < jobs; i++)
+    for (unsigned i = 0; i < jobs; i++) {
+        const bool other = hash[job[i].entry] != job[i].bits;
         if (job[i].compare)
-            different[job[i].entry] |= hash[job[i].entry] != job[i].bits;
-        else
+            different[job[i].entry] |= other;
+        if (job[i].to && other)
+            *job[i].to = job[i].bits;
+        if (job[i].to || !job[i].compare)
             hash[job[i].entry] = job[i].bits;
+    }
     jobs = 0;
 }
 
@@ -67,7 +72,7 @@ void ebb_hashes_abandon(ebb_hashes_t *h)
 static ebb_status_t issue(unsigned entry, CUdeviceptr address, bool compare)
 {
     assert_true(jobs < JOBS);
-    job[jobs++] = (struct job){entry, memory[address], compare};
+    job[jobs++] = (struct job){.entry = entry, .bits = memory[address], .compare = compare};
     return 0;
 }
 ebb_status_t ebb_hash_issue(ebb_device_t *dev, ebb_hashes_t *h, unsigned entry, ebb_stream_t *s,
@@ -81,6 +86,14 @@ ebb_status_t ebb_hash_compare(ebb_device_t *dev, ebb_hashes_t *h, unsigned entry
 {
     (void)dev, (void)h, (void)s, (void)bytes, (void)part;
     return issue(entry, address, true);
+}
+ebb_status_t ebb_hash_copy(ebb_device_t *dev, ebb_hashes_t *h, unsigned entry, ebb_stream_t *s,
+                           CUdeviceptr address, size_t bytes, void *host)
+{
+    (void)dev, (void)h, (void)s, (void)bytes;
+    const ebb_status_t status = issue(entry, address, true);
+    job[jobs - 1].to = host;
+    return status;
 }
 bool ebb_hash_differs(const ebb_hashes_t *h, unsigned entry)
 {
@@ -311,6 +324,30 @@ static void hashes_are_about_their_content(void **state)
 }
 
 /* Also a hash that nobody will ask for; but nothing is waited for, nor touched, once the context is gone. */
+/* The host's copy follows, and nothing is lost. */
+static void frozen_buffers_are_kept_until_they_change(void **state)
+{
+    (void)state;
+    uint64_t host = memory[Y];
+    assert_int_not_equal(ebb_verify_keep(dev, &learned, Y, stream, Y, BYTES, &host), 0);
+    assert_int_equal(ebb_verify_copied(dev, &learned, Y, stream, Y, BYTES), 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(ebb_verify_keep(dev, &learned, Y, stream, Y, BYTES, &host), 0);
+    ebb_verify_forget(&learned, Y); /* of what is made again */
+    ebb_verify_poll(dev, &learned, true);
+    drain();
+    ebb_verify_poll(dev, &learned, true);
+    assert_false(learned.refuted || learned.trace->buffer[Y].changes);
+    memory[Y] = 77;
+    assert_int_equal(ebb_verify_keep(dev, &learned, Y, stream, Y, BYTES, &host), 0);
+    drain();
+    assert_int_equal(host, 77);
+    ebb_verify_poll(dev, &learned, false);
+    assert_true(learned.refuted && learned.trace->buffer[Y].changes);
+    assert_int_equal(proofs(READS_X), 3);
+    assert_int_equal(lost + dev->run->recipes->counts.mismatches, 0);
+}
+
 static void closing_waits_for_what_is_under_way(void **state)
 {
     (void)state;
@@ -338,6 +375,7 @@ int main(void)
         TEST(other_bits_without_a_copy_are_told),
         TEST(verdicts_are_about_their_content),
         TEST(hashes_are_about_their_content),
+        TEST(frozen_buffers_are_kept_until_they_change),
         TEST(closing_waits_for_what_is_under_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

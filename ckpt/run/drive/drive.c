@@ -84,33 +84,63 @@ static void time_copy(ebb_device_t *dev, uint32_t index, ebb_direction_t directi
     drive->pace.copied_bytes[direction] += (double)drive->copied[index];
 }
 
+/* True: the host block has what is in the place; where an operation has written it unseen, the device sees to that. */
+static bool is_spared(ebb_device_t *dev, uint32_t buffer, ebb_stream_t *stream)
+{
+    drive_t *drive = ebb_driven(dev);
+    site_t *s = ebb_site_of(dev, buffer);
+    const size_t bytes = ebb_content_bytes(dev, ebb_place_now(dev, buffer));
+    const bool spared =
+        s->on_host && s->hashed == drive->learned &&
+        !ebb_verify_keep(dev, drive->learned, buffer, stream, s->range->base, bytes, s->host.at);
+    if (spared)
+        drive->counts.spared_bytes += bytes;
+    else
+        s->hashed = ebb_verify_copied(dev, drive->learned, buffer, stream, s->range->base, bytes)
+                        ? NULL
+                        : drive->learned;
+    return spared;
+}
+
+/* What the action copies, behind all that it waits for. */
+static ebb_status_t copy(ebb_device_t *dev, const ebb_action_t *a, ebb_stream_t *stream)
+{
+    drive_t *drive = ebb_driven(dev);
+    const uint32_t place = ebb_place_now(dev, a->place);
+    site_t *s = &drive->site[place];
+    if (a->kind == EBB_EVICT && drive->spares[a->place] && is_spared(dev, a->place, stream))
+        return 0;
+    if (a->kind == EBB_FETCH)
+        clear_site(drive, s); /* a part of the copy may be under way when the driver refuses another */
+    EBB_TRY(ebb_copy_issue(drive->device, a->kind == EBB_EVICT ? EBB_OUT : EBB_IN, s->range->base, s->host.at,
+                           ebb_content_bytes(dev, place)));
+    if (a->kind == EBB_FETCH)
+        ebb_site_take(dev, place);
+    s->on_host = true;
+    return 0;
+}
+
 /* An evict or a fetch: its stream waits for compute as it is now, on the streams that the plan names, and for its list. */
 static ebb_status_t issue_copy(ebb_device_t *dev, uint32_t index)
 {
     drive_t *drive = ebb_driven(dev);
     const ebb_action_t *a = &drive->plan->action[index];
     const uint32_t place = ebb_place_now(dev, a->place);
-    const size_t bytes = ebb_content_bytes(dev, place);
-    site_t *s = &drive->site[place];
     ebb_direction_t direction = a->kind == EBB_EVICT ? EBB_OUT : EBB_IN;
     ebb_stream_t *copies = ebb_copy_stream(drive->device, direction);
     if (!copies)
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUstream stream = ebb_stream_handle(copies);
-    time_copy(dev, index, direction);
+    if (direction == EBB_IN || !drive->spares[a->place])
+        time_copy(dev, index, direction);
     EBB_TRY(ebb_guard_open(dev, place));
     EBB_TRY(ebb_streams_after(dev, stream, a->after, drive->before[index]));
     for (uint32_t i = 0; i < a->wait_count; i++)
         EBB_TRY(wait_for(drive, stream, drive->plan->wait[a->first_wait + i]));
     EBB_DRIVER(cuEventRecord, 0, (drive->begun[index], stream));
-    if (a->kind == EBB_FETCH)
-        clear_site(drive, s); /* a part of the copy may be under way when the driver refuses another */
-    EBB_TRY(ebb_copy_issue(drive->device, direction, s->range->base, s->host.at, bytes));
-    if (a->kind == EBB_FETCH)
-        ebb_site_take(dev, place);
-    s->on_host = true;
+    EBB_TRY(copy(dev, a, copies));
     EBB_DRIVER(cuEventRecord, 0, (drive->done[index], stream));
-    drive->copied[index] = bytes;
+    drive->copied[index] = ebb_content_bytes(dev, place);
     return 0;
 }
 
@@ -388,7 +418,7 @@ bool ebb_drive_begin_step(ebb_device_t *dev)
     drive_t *drive = ebb_driven(dev);
     const char *why = drive->step ? ebb_unplanned_end_step(dev) : NULL;
     if (!why && drive->learned->refuted)
-        why = "a recomputed buffer had other bits";
+        why = "what it relies on has been refuted";
     if (why) {
         ebb_drive_leave(dev, why);
         return false;

@@ -36,12 +36,13 @@ typedef struct ebb_drive_counts {
     uint64_t steps;   /* driven from beginning to end */
     uint64_t replays; /* launches */
     uint64_t fallbacks;
-    uint64_t unplanned; /* operations and allocations that were none of the plan's */
-    uint64_t changes;   /* from one plan to another, between steps */
-    uint64_t stall_ns;  /* that the program's stream waited for copies */
-    uint64_t ns, timed; /* device time of steps, of so many of them (internal.h) */
-    double alone_ns;    /* that these take without ebb */
-    size_t peak_bytes;  /* most chunks that existed at once while driving */
+    uint64_t unplanned;    /* operations and allocations that were none of the plan's */
+    uint64_t changes;      /* from one plan to another, between steps */
+    uint64_t stall_ns;     /* that the program's stream waited for copies */
+    uint64_t ns, timed;    /* device time of steps, of so many of them (internal.h) */
+    double alone_ns;       /* that these take without ebb */
+    size_t peak_bytes;     /* most chunks that existed at once while driving */
+    uint64_t spared_bytes; /* that copies out have not copied, because the host had them */
 } ebb_drive_counts_t;
 void ebb_drive_counts_add(ebb_drive_counts_t *sum, const ebb_drive_counts_t *counts);
 /* Of all plans; of those that have had this index. */

@@ -168,6 +168,16 @@ static void note_evicted(ebb_device_t *dev)
     }
 }
 
+/* Without memory for it none are spared. */
+static void note_spared(drive_t *drive)
+{
+    bool *spared = drive->trace->hardware.clean > 0 ? ebb_plan_spared(drive->plan, drive->trace) : NULL;
+    for (uint32_t i = 0; spared && i < drive->plan->action_count; i++)
+        if (spared[i])
+            drive->spares[drive->plan->action[i].place] = true;
+    free(spared);
+}
+
 /* What the plan copies out of this place has no host memory yet. */
 static bool lacks_host(ebb_device_t *dev, uint32_t place)
 {
@@ -378,10 +388,11 @@ static bool allocate(drive_t *drive)
     drive->orphans.buffer = calloc((size_t)drive->trace->buffer_count + 1, sizeof(ebb_buffer_t *));
     drive->orphans.given_up = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->orphans.given_up);
     drive->first_touch = ebb_trace_first_touches(drive->trace);
+    drive->spares = calloc((size_t)drive->plan->place_count + 1, 1);
     return drive->chunk && drive->pool && drive->persistent && drive->site && drive->at && drive->issued &&
            drive->before && drive->begun && drive->done && drive->copied && drive->join_first &&
            drive->join_action && drive->death_first && drive->death && drive->stall &&
-           drive->orphans.buffer && drive->orphans.given_up && drive->first_touch;
+           drive->orphans.buffer && drive->orphans.given_up && drive->first_touch && drive->spares;
 }
 
 /* ---- all of it, or nothing ---- */
@@ -404,6 +415,7 @@ static ebb_status_t prepare(ebb_device_t *dev, ebb_buffer_t *const *present)
     EBB_TRY(ebb_streams_set_up(dev));
     EBB_TRY(find_persistent(dev, present));
     note_evicted(dev);
+    note_spared(drive);
     EBB_TRY(want_hosts(dev));
     EBB_TRY(bring_to_start(dev));
     EBB_TRY(find_hosts(dev));
@@ -552,6 +564,7 @@ void ebb_drive_take_apart(ebb_device_t *dev)
     free(drive->death_first);
     free(drive->death);
     free(drive->first_touch);
+    free(drive->spares);
     free(drive->stall);
     free(drive->orphans.buffer);
     free(drive->orphans.given_up);
@@ -563,6 +576,7 @@ void ebb_drive_take_apart(ebb_device_t *dev)
     drive->before = drive->begun = drive->done = drive->stall = NULL;
     drive->copied = NULL;
     drive->join_first = drive->join_action = drive->death_first = drive->death = drive->first_touch = NULL;
+    drive->spares = NULL;
     drive->small_slab = NULL;
     drive->active = drive->installed = false;
 }

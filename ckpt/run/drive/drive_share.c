@@ -96,6 +96,7 @@ void ebb_drive_counts_add(ebb_drive_counts_t *sum, const ebb_drive_counts_t *c)
     sum->ns += c->ns;
     sum->timed += c->timed;
     sum->alone_ns += c->alone_ns;
+    sum->spared_bytes += c->spared_bytes;
     sum->peak_bytes = c->peak_bytes > sum->peak_bytes ? c->peak_bytes : sum->peak_bytes;
 }
 

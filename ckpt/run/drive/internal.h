@@ -51,7 +51,9 @@ typedef struct site {
     bool evicted;  /* by some action of the plan */
     bool late;     /* its buffer should have been freed */
     bool found;    /* its buffer was there before the plan: not placed by it */
-    bool owned;    /* all of this counts; else the plan is being installed, and contents are residence's */
+    const ebb_recording_t
+        *hashed; /* whose verify has a hash of what is in the host block (ebb_verify_copied) */
+    bool owned;  /* all of this counts; else the plan is being installed, and contents are residence's */
     ebb_range_t *laid; /* which that has put on the plan's chunks, or NULL */
 } site_t;
 
@@ -124,6 +126,7 @@ typedef struct drive {
     CUevent *stall;        /* [4 * operations]: for two steps, around each operation's joins, if it has any */
 
     uint32_t *first_touch; /* [buffers] see ebb_trace_first_touches */
+    bool *spares;          /* [places] with copies out that may be spared (ebb_plan_spared) */
     ebb_orphans_t orphans; /* room for what is left when the plan is: [buffers] */
     uint32_t cursor;       /* the next operation; operation_count: the step is over */
     uint32_t next_action;  /* the next one to be issued */
@@ -158,8 +161,8 @@ enum { EBB_EARLY_FREES = 64 };
 
 struct ebb_drives {
     drive_t of[EBB_DRIVES];
-    unsigned driven;    /* the one that is driven, else the one that was last */
-    size_t key_bytes; /* ebb_drive_key_bytes */
+    unsigned driven;                      /* the one that is driven, else the one that was last */
+    size_t key_bytes;                     /* ebb_drive_key_bytes */
     ebb_buffer_t *early[EBB_EARLY_FREES]; /* [early_count] put off (ebb_unplanned_put_off) */
     uint32_t early_count;
 };

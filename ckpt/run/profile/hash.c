@@ -9,7 +9,12 @@
 #include "ckpt/run/state.h"
 
 /* Blocks of a launch, at most (256): that many partial sums a entry. They take the part of a chunk that they take with large ones. */
-enum { BLOCKS = EBB_CHUNK_BYTES >> 13, THREADS = 256, PIECE_WORDS = 128, LEAST_PIECES = EBB_CHUNK_BYTES >> 16 };
+enum {
+    BLOCKS = EBB_CHUNK_BYTES >> 13,
+    THREADS = 256,
+    PIECE_WORDS = 128,
+    LEAST_PIECES = EBB_CHUNK_BYTES >> 16
+};
 
 /* [room] written by the device. What cuMemHostAlloc gives, devices reach at the same address (Driver API, Unified Addressing). */
 typedef struct verdicts {
@@ -31,7 +36,7 @@ extern const unsigned char ebb_hash_image[];
 struct ebb_hash_module {
     bool tried;
     CUmodule handle;
-    CUfunction hash; /* NULL: could not be loaded */
+    CUfunction hash, copy; /* NULL: could not be loaded */
     verdicts_t *
         spare; /* not freed: cuMemFreeHost would wait for all devices, and this thread may be waited for (offload/pinned.c) */
 };
@@ -46,13 +51,15 @@ static bool load(ebb_device_t *dev)
     const ebb_away_t away = ebb_lock_leave();
     int result = ebb_driver.cuModuleLoadData(&module->handle, ebb_hash_image);
     if (!result)
+        result = ebb_driver.cuModuleGetFunction(&module->copy, module->handle, "ebb_hash_copy");
+    if (!result)
         result = ebb_driver.cuModuleGetFunction(&module->hash, module->handle, "ebb_hash");
     ebb_lock_return(away);
     if (!result)
         return true;
     ebb_fail(result, "cuModuleLoadData", 0);
     ebb_log(EBB_WARN, "%s: nothing can be learned, ebb stays reactive", ebb_last_failure());
-    module->hash = NULL;
+    module->hash = module->copy = NULL;
     return false;
 }
 
@@ -146,18 +153,27 @@ static CUdeviceptr partial_of(const ebb_hashes_t *h, unsigned entry)
     return h->partials->address + (size_t)entry * BLOCKS * sizeof(uint64_t);
 }
 
+/* How many pieces each block takes of so many. Notes how many blocks there are. */
+static size_t slice_of(ebb_hashes_t *h, unsigned entry, size_t pieces)
+{
+    const size_t most = (pieces + BLOCKS - 1) / BLOCKS, slice = most > LEAST_PIECES ? most : LEAST_PIECES;
+    h->blocks[entry] = (unsigned)((pieces + slice - 1) / slice);
+    return slice;
+}
+
+static size_t pieces_of(size_t bytes)
+{
+    return bytes ? (bytes - 1) / (8 * PIECE_WORDS) + 1 : 1;
+}
+
 /* Into the entry, or compared with it. */
 static ebb_status_t issue(ebb_device_t *dev, ebb_hashes_t *h, unsigned entry, ebb_stream_t *stream,
                           CUdeviceptr address, size_t bytes, ebb_hash_part_t part, bool compare)
 {
     struct ebb_hash_module *module = dev->run->hash_module;
-    const size_t pieces = bytes ? (bytes - 1) / (8 * PIECE_WORDS) + 1 : 1;
+    const size_t pieces = pieces_of(bytes);
     size_t every = part.every < pieces ? part.every : pieces, turn = part.turn % every;
-    const size_t its = (pieces - turn - 1) / every + 1;
-    size_t slice = (its + BLOCKS - 1) / BLOCKS;
-    if (slice < LEAST_PIECES)
-        slice = LEAST_PIECES;
-    h->blocks[entry] = (unsigned)((its + slice - 1) / slice);
+    size_t slice = slice_of(h, entry, (pieces - turn - 1) / every + 1);
     CUdeviceptr partial = partial_of(h, entry);
     uint32_t *different = compare ? h->verdicts->at + entry : NULL;
     void *params[] = {&partial, &different, &address, &bytes, &slice, &turn, &every};
@@ -178,6 +194,31 @@ ebb_status_t ebb_hash_compare(ebb_device_t *dev, ebb_hashes_t *h, unsigned entry
                               CUdeviceptr address, size_t bytes, ebb_hash_part_t part)
 {
     return issue(dev, h, entry, stream, address, bytes, part, true);
+}
+
+bool ebb_hash_may_copy(ebb_device_t *dev)
+{
+    int registers = 1, reaches = 0;
+    if (ebb_driver.cuDeviceGetAttribute(&registers, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED,
+                                        dev->device) ||
+        ebb_driver.cuDeviceGetAttribute(&reaches, CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
+                                        dev->device))
+        return false;
+    return reaches || !registers;
+}
+
+ebb_status_t ebb_hash_copy(ebb_device_t *dev, ebb_hashes_t *h, unsigned entry, ebb_stream_t *stream,
+                           CUdeviceptr address, size_t bytes, void *host)
+{
+    size_t slice = slice_of(h, entry, pieces_of(bytes));
+    CUdeviceptr partial = partial_of(h, entry);
+    uint32_t *different = h->verdicts->at + entry;
+    void *params[] = {&partial, &different, &address, &bytes, &slice, &host};
+    EBB_DRIVER(cuLaunchKernel, bytes,
+               (dev->run->hash_module->copy, h->blocks[entry], 1, 1, THREADS, 1, 1, 0,
+                ebb_stream_handle(stream), params, NULL));
+    ebb_mark_issue(stream);
+    return 0;
 }
 
 bool ebb_hash_differs(const ebb_hashes_t *h, unsigned entry)

@@ -271,6 +271,13 @@ ebb_status_t ebb_hash_issue(ebb_device_t *dev, ebb_hashes_t *hashes, unsigned en
 /* Hashes the same part of a stretch of the same size, and compares it with the entry's, which stays. */
 ebb_status_t ebb_hash_compare(ebb_device_t *dev, ebb_hashes_t *hashes, unsigned entry, ebb_stream_t *stream,
                               CUdeviceptr address, size_t bytes, ebb_hash_part_t part);
+/* Whether kernels reach pinned memory at the host's addresses, as ebb_hash_copy takes for granted. What cuMemHostAlloc gives they do, with
+ * any flags (Driver API, Unified Addressing); what cuMemHostRegister has pinned, where the device has the attribute for that. */
+bool ebb_hash_may_copy(ebb_device_t *dev);
+/* Compares all of a stretch that is in the entry as a whole; what is other goes from there to the same place of `host`, which is pinned, and into
+ * the entry: by stretches of 64 KiB or more. */
+ebb_status_t ebb_hash_copy(ebb_device_t *dev, ebb_hashes_t *hashes, unsigned entry, ebb_stream_t *stream,
+                           CUdeviceptr address, size_t bytes, void *host);
 /* One comparison with the entry that is over has found other bytes, since this was cleared. A host that has waited for what was
  * issued behind a comparison sees it: the device writes to host memory. */
 bool ebb_hash_differs(const ebb_hashes_t *hashes, unsigned entry);

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "alloc/base/options.h"
 #include "alloc/base/status.h"
 #include "alloc/base/table.h"
 #include "alloc/base/thread.h"
@@ -317,6 +318,9 @@ bool ebb_record_begin(ebb_device_t *dev)
     struct ebb_record *record = dev->run->record;
     record->result.trace = ebb_trace_new(EBB_CHUNK_BYTES);
     record->broken = !record->result.trace || !list_present(dev);
+    if (record->result.trace)
+        record->result.trace->hardware.clean =
+            ebb_options.clean && ebb_hash_may_copy(dev); /* what plans copy depends on it */
     record->listens = true;
     ebb_run_want_order(dev->ebb, true);
     return true;

@@ -215,6 +215,13 @@ ebb_status_t ebb_verify_made(ebb_device_t *dev, ebb_recording_t *learned, uint32
 bool ebb_verify_agrees(ebb_device_t *dev, ebb_recording_t *learned, uint32_t id);
 /* It was not given up, or is gone. */
 void ebb_verify_forget(const ebb_recording_t *learned, uint32_t id);
+/* What is copied to pinned memory of the host, right behind this in the stream, is hashed: a buffer that is not made again meanwhile. */
+ebb_status_t ebb_verify_copied(ebb_device_t *dev, ebb_recording_t *learned, uint32_t id, ebb_stream_t *stream,
+                               CUdeviceptr address, size_t bytes);
+/* After that: what has other bits now is copied there again, by the device, and the host hears of it later: copies of that buffer are
+ * spared no more (`changes`), and plans that rely on it are no good. */
+ebb_status_t ebb_verify_keep(ebb_device_t *dev, ebb_recording_t *learned, uint32_t id, ebb_stream_t *stream,
+                             CUdeviceptr address, size_t bytes, void *host);
 /* What is known by now of contents without a copy: EBB_ON_MISMATCH says whether the program is told of other bits. `wait`: of all. */
 void ebb_verify_poll(ebb_device_t *dev, ebb_recording_t *learned, bool wait);
 

@@ -11,7 +11,7 @@
 
 enum { TRIALS = 2, SIZES = 4 };
 
-typedef enum state { NOTHING, HASHED, COMPARED } state_t;
+typedef enum state { NOTHING, HASHED, COMPARED, COPIED } state_t;
 
 /* Of a large buffer. Its entry of the hashes says whether any comparison since the last verdict has found other bits. */
 typedef struct check {
@@ -202,9 +202,23 @@ static bool is_known(const ebb_recording_t *learned, const check_t *c, bool wait
                   : passed_of(learned, c->operation, c->id)->times < TRIALS && ebb_mark_reached(c->end)));
 }
 
+/* Nothing is lost: the host has what it is now. */
+static void thaw(ebb_recording_t *learned, check_t *c)
+{
+    ebb_hash_clear(learned->verify->hashes, entry_of(learned->verify, c));
+    learned->trace->buffer[c->id].changes = learned->refuted = true;
+    ebb_log(EBB_INFO,
+            "buffer %u, which operations had only read, was written by one: it is copied out like others",
+            c->id);
+}
+
 /* Of a content without a copy. */
 static void hear(ebb_device_t *dev, ebb_recording_t *learned, check_t *c)
 {
+    if (c->state == COPIED) {
+        thaw(learned, c);
+        return;
+    }
     if (judge(dev, learned, c))
         return;
     if (!strcmp(ebb_options.on_mismatch, "warn"))
@@ -272,6 +286,34 @@ ebb_status_t ebb_verify_made(ebb_device_t *dev, ebb_recording_t *learned, uint32
     c->end = ebb_mark_here(stream);
     c->state = COMPARED;
     dev->run->recipes->counts.verified++;
+    return 0;
+}
+
+ebb_status_t ebb_verify_copied(ebb_device_t *dev, ebb_recording_t *learned, uint32_t id, ebb_stream_t *stream,
+                               CUdeviceptr address, size_t bytes)
+{
+    check_t *c = check_of(learned, id);
+    if (!c)
+        return ebb_fail(CUDA_ERROR_INVALID_VALUE, "a small buffer", bytes);
+    c->state = NOTHING;
+    EBB_TRY(ebb_mark_join(stream, c->end));
+    EBB_TRY(ebb_hash_issue(dev, learned->verify->hashes, entry_of(learned->verify, c), stream, address, bytes,
+                           EBB_HASH_ALL));
+    c->end = ebb_mark_here(stream);
+    c->state = COPIED;
+    return 0;
+}
+
+ebb_status_t ebb_verify_keep(ebb_device_t *dev, ebb_recording_t *learned, uint32_t id, ebb_stream_t *stream,
+                             CUdeviceptr address, size_t bytes, void *host)
+{
+    check_t *c = check_of(learned, id);
+    if (!c || c->state != COPIED)
+        return ebb_fail(CUDA_ERROR_INVALID_VALUE, "a buffer of which there is no hash", bytes);
+    EBB_TRY(ebb_mark_join(stream, c->end));
+    EBB_TRY(ebb_hash_copy(dev, learned->verify->hashes, entry_of(learned->verify, c), stream, address, bytes,
+                          host));
+    c->end = ebb_mark_here(stream);
     return 0;
 }
 

@@ -16,7 +16,7 @@
 #include "ckpt/run/stats/stats.h"
 
 #define EBB_LIVE_MAGIC   0x65626200u
-#define EBB_LIVE_VERSION 10u
+#define EBB_LIVE_VERSION 11u
 
 typedef struct ebb_live {
     uint32_t magic, version, bytes; /* of this structure */

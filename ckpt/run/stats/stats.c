@@ -71,6 +71,7 @@ static void add_device(ebb_device_t *dev, ebb_statistics_t *out)
     out->driven_timed += d.timed;
     out->changes += d.changes;
     out->stale_words += ebb_stale_count(dev);
+    out->spared_bytes += d.spared_bytes;
 }
 
 void ebb_statistics_gather(ebb_t *ebb, ebb_statistics_t *out, ebb_device_list_t *devices)

@@ -6,6 +6,7 @@ const CLASSES = D.memory.classes;
 const CLASS_HELP = {
   kept: 'buffers that stay on the device',
   offloaded: 'buffers that are copied to the host and back',
+  clean: 'the same, but the host has them already: only copied back',
   dropped: 'buffers that are given up and recomputed',
   scratch: 'what replays write beside what they are for',
   small: 'the region of small buffers, which never leave',

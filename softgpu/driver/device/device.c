@@ -188,7 +188,9 @@ SG_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute
     if (sg_profile_named)
         profile_attribute(value, attribute);
     if ((attribute == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED && !sg.limits.vmm) ||
-        (attribute == CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED && !sg.limits.one_registration))
+        ((attribute == CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED ||
+          attribute == CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM) &&
+         !sg.limits.one_registration))
         *value = 0;
     return CUDA_SUCCESS;
 }

@@ -88,11 +88,51 @@ static void comparison_sees_one_bit(void **state)
     OK(cuMemFree(different));
 }
 
+/* The slice of a block, and once. */
+static void copy_takes_the_slices_that_are_other(void **state)
+{
+    (void)state;
+    size_t n = sizeof bytes, slice = 4, turn = 0, every = 1;
+    CUdeviceptr p = new_bytes(), to, partial, different, none = 0;
+    const unsigned blocks = 5;
+    static unsigned char got[sizeof bytes];
+    OK(cuMemAlloc(&partial, blocks * sizeof(uint64_t)));
+    OK(cuMemAlloc(&different, 4));
+    OK(cuMemAlloc(&to, n));
+    for (unsigned block = 32; block <= 1024; block *= 2)
+        for (size_t at = block % 3; at < n; at += at < n - 3000 ? 2777 : 13) {
+            const unsigned char other = bytes[at] ^ 64;
+            const size_t first = at / 4096 * 4096;
+            OK(LAUNCH("ebb_hash", blocks, 256, &partial, &none, &p, &n, &slice, &turn, &every));
+            OK(cuMemcpyHtoD(p + at, &other, 1));
+            OK(cuMemsetD32(different, 0, 1));
+            for (int again = 0; again < 2; again++) {
+                uint32_t verdict = 9;
+                OK(cuMemsetD8(to, 0xee, n));
+                OK(LAUNCH("ebb_hash_copy", blocks, block, &partial, &different, &p, &n, &slice, &to));
+                read_back(got, to, n);
+                for (size_t i = 0; i < n; i++)
+                    if (got[i] != (again || i < first || i >= first + 4096 ? 0xee
+                                   : i == at                               ? other
+                                                                           : bytes[i]))
+                        fail_msg("byte %zu is %#x, after another one at %zu", i, got[i], at);
+                read_back(&verdict, different, 4);
+                assert_int_equal(verdict, 1);
+            }
+            OK(cuMemcpyHtoD(p + at, &bytes[at], 1));
+        }
+    OK(cuMemFree(p));
+    OK(cuMemFree(to));
+    OK(cuMemFree(partial));
+    OK(cuMemFree(different));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_of_every_size_give_the_same_hash),
         cmocka_unit_test(comparison_sees_one_bit),
+        cmocka_unit_test(copy_takes_the_slices_that_are_other),
     };
     return cmocka_run_group_tests(tests, simt_setup, NULL);
 }

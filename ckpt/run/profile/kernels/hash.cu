@@ -49,11 +49,10 @@ static __device__ __forceinline__ uint64_t block_sum(uint64_t x)
 
 enum { PIECE = 128 }; /* words; hash.c's PIECE_WORDS */
 
-/* partial[gridDim.x] from `bytes` at `p` (aligned to 8), of its pieces those with number % every == turn; block b takes `slice` of them,
- * from b * slice on. With `different`: compared instead, and different[0] = 1 if any is another. */
-extern "C" __global__ void ebb_hash(uint64_t *__restrict__ partial, uint32_t *different,
-                                    const unsigned char *__restrict__ p, size_t bytes, size_t slice, size_t turn,
-                                    size_t every)
+/* Of `bytes` at `p` (aligned to 8), of its pieces those with number % every == turn; block b takes `slice` of them, from b * slice on. Valid
+ * in thread 0. */
+static __device__ __forceinline__ uint64_t hash_slice(const unsigned char *p, size_t bytes, size_t slice, size_t turn,
+                                                      size_t every)
 {
     const uint64_t *words = (const uint64_t *)p;
     const unsigned width = blockDim.x < PIECE ? blockDim.x : PIECE, lane = threadIdx.x % width;
@@ -69,7 +68,15 @@ extern "C" __global__ void ebb_hash(uint64_t *__restrict__ partial, uint32_t *di
         if (lane == 0 && bytes % 8 && end == count && count - begin < PIECE)
             sum += mix(tail(p + 8 * count, (unsigned)(bytes % 8)), count);
     }
-    sum = block_sum(sum);
+    return block_sum(sum);
+}
+
+/* partial[gridDim.x]: each block's sum. With `different`: compared instead, and different[0] = 1 if any is another. */
+extern "C" __global__ void ebb_hash(uint64_t *__restrict__ partial, uint32_t *different,
+                                    const unsigned char *__restrict__ p, size_t bytes, size_t slice, size_t turn,
+                                    size_t every)
+{
+    const uint64_t sum = hash_slice(p, bytes, slice, turn, every);
     if (threadIdx.x)
         return;
     if (!different)
@@ -78,6 +85,39 @@ extern "C" __global__ void ebb_hash(uint64_t *__restrict__ partial, uint32_t *di
         different[0] = 1;
 }
 BLOCK_SIZE_INDEPENDENT(ebb_hash);
+
+/* Whether the block's sum is another one; in all its threads. */
+static __device__ __forceinline__ bool block_differs(const uint64_t *partial, uint64_t sum)
+{
+#ifndef __SOFTGPU_FAST__
+    __shared__ bool differs;
+    if (threadIdx.x == 0)
+        differs = partial[blockIdx.x] != sum;
+    __syncthreads();
+    return differs;
+#else
+    return partial[blockIdx.x] != sum;
+#endif
+}
+
+/* A block whose sum is another one copies its slice to the same place at `to`, notes the sum, and different[0] = 1. */
+extern "C" __global__ void ebb_hash_copy(uint64_t *__restrict__ partial, uint32_t *different,
+                                         const unsigned char *__restrict__ p, size_t bytes, size_t slice, unsigned char *to)
+{
+    const uint64_t sum = hash_slice(p, bytes, slice, 0, 1);
+    if (!block_differs(partial, sum))
+        return;
+    const size_t all = bytes / 8, begin = blockIdx.x * slice * PIECE, next = begin + slice * PIECE;
+    for (size_t i = begin + threadIdx.x; i < all && i < next; i += blockDim.x)
+        ((uint64_t *)to)[i] = ((const uint64_t *)p)[i];
+    for (size_t i = 8 * all + threadIdx.x; begin <= all && all < next && i < bytes; i += blockDim.x)
+        to[i] = p[i];
+    if (threadIdx.x == 0) {
+        partial[blockIdx.x] = sum;
+        different[0] = 1;
+    }
+}
+BLOCK_SIZE_INDEPENDENT(ebb_hash_copy);
 #ifdef KERNEL_COST
 /* For softgpu's virtual clock: mixing a word takes some ten operations. */
 static inline softgpu_cost_t hash_cost(dim3 grid, dim3, uint64_t *, uint32_t *, const unsigned char *, size_t bytes, size_t,
@@ -87,6 +127,12 @@ static inline softgpu_cost_t hash_cost(dim3 grid, dim3, uint64_t *, uint32_t *, 
     return {10.0 * part / 8, SOFTGPU_FP32, part + 8.0 * grid.x};
 }
 KERNEL_COST(hash_cost, ebb_hash);
+static inline softgpu_cost_t hash_copy_cost(dim3 grid, dim3, uint64_t *, uint32_t *, const unsigned char *, size_t bytes, size_t,
+                                            unsigned char *)
+{
+    return {10.0 * (double)bytes / 8, SOFTGPU_FP32, (double)bytes + 8.0 * grid.x};
+}
+KERNEL_COST(hash_copy_cost, ebb_hash_copy);
 #endif
 
 #include "hold.cu"

@@ -55,6 +55,58 @@ static void later_forward(worker_t *w, unsigned i)
     LAUNCH(w, later, blocks_of(w->n), &w->x[i + 1], &w->word, &from, &w->n);
 }
 
+/* ---- frozen: every layer has a large buffer that steps only read, twice; now and then the host, or a kernel between two steps, writes
+ * one. thawed: the same, and from the 30th step on a kernel of the step writes them all ---- */
+
+static void frozen_set_up(worker_t *w)
+{
+    w->word = nasty_keep(w, sizeof *w->word);
+    w->table = calloc(w->layers, sizeof *w->table);
+    w->host_floats = nasty_pinned(NASTY_FLOATS * sizeof(float));
+    for (unsigned i = 0; i < w->layers; i++) {
+        unsigned seed = 1000 + i;
+        w->table[i] = nasty_keep(w, NASTY_FLOATS * sizeof(float));
+        LAUNCH(w, fill, blocks_of(w->n), &w->table[i], &seed, &w->n);
+    }
+}
+
+static void frozen_forward(worker_t *w, unsigned i)
+{
+    float by = 0.125f;
+    LAUNCH(w, accumulate, blocks_of(w->n), &w->x[i + 1], &w->table[i], &by, &w->n);
+}
+
+static void frozen_after(worker_t *w)
+{
+    unsigned seed = w->step, at = w->step % w->layers, what = nasty_random(w, 9);
+    if (w->step >= 14 && what == 0) {
+        CHECK(cudaStreamSynchronize(w->stream));
+        for (unsigned i = 0; i < w->n; i++)
+            w->host_floats[i] = (float)((w->step + i) % 64) / 64;
+        CHECK(cudaMemcpyAsync(w->table[at], w->host_floats, w->n * sizeof(float), cudaMemcpyHostToDevice,
+                              w->stream));
+    } else if (w->step >= 14 && what == 1) {
+        LAUNCH(w, fill, blocks_of(w->n), &w->table[at], &seed, &w->n);
+    }
+}
+
+static void thawed_begin(worker_t *w)
+{
+    LAUNCH(w, advance, 1, &w->word);
+}
+
+static void thawed_forward(worker_t *w, unsigned i)
+{
+    unsigned from = 30;
+    LAUNCH(w, later, blocks_of(w->n), &w->table[i], &w->word, &from, &w->n);
+    frozen_forward(w, i);
+}
+
+static void frozen_finish(worker_t *w)
+{
+    free(w->table);
+}
+
 /* ---- semaphore: a counter that the last block resets: 0 before and after ---- */
 
 static void semaphore_set_up(worker_t *w)
@@ -303,6 +355,18 @@ const trait_t nasty_contents[] = {
     {.name = "plain"},
     {.name = "zeros", .set_up = zeros_set_up, .forward = zeros_forward},
     {.name = "flag", .set_up = flag_set_up, .begin = flag_begin, .forward = flag_forward},
+    {.name = "frozen",
+     .set_up = frozen_set_up,
+     .forward = frozen_forward,
+     .backward = frozen_forward,
+     .after = frozen_after,
+     .finish = frozen_finish},
+    {.name = "thawed",
+     .set_up = frozen_set_up,
+     .begin = thawed_begin,
+     .forward = thawed_forward,
+     .backward = frozen_forward,
+     .finish = frozen_finish},
     {.name = "later", .set_up = later_set_up, .begin = later_begin, .forward = later_forward},
     {.name = "semaphore", .set_up = semaphore_set_up, .forward = semaphore_forward},
     {.name = "spinning", .set_up = semaphore_set_up, .forward = spinning_forward},
