@@ -121,8 +121,8 @@ static ebb_status_t register_pieces(const ebb_pinning_t *pinning, char *base, si
 {
     for (size_t at = 0; at < bytes; at += piece_at(pinning, at, bytes)) {
         const size_t piece = piece_at(pinning, at, bytes);
-        const CUresult result =
-            ebb_driver.cuMemHostRegister_v2(base + at, piece, CU_MEMHOSTREGISTER_PORTABLE);
+        const CUresult result = ebb_driver.cuMemHostRegister_v2(
+            base + at, piece, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
         if (!result)
             continue;
         unregister(pinning, base, at);

@@ -29,7 +29,7 @@ typedef struct price {
     uint32_t stream;  /* on the one of the replay that they are for */
     uint32_t users;   /* streams that come before them, */
     uint32_t streams; /* and behind them */
-    bool spared;      /* of a copy out: it hashes what it does not copy */
+    bool spared;      /* a copy out that hashes (check_ns), and copies nothing */
 } price_t;
 
 static double at_rate(double launch_ns, double bytes, double bytes_per_ns)
@@ -93,12 +93,20 @@ static void price_checks(price_t *price, const ebb_plan_t *p, const uint32_t *co
 /* False: no memory. */
 static bool price_spared(price_t *price, const ebb_plan_t *p, const ebb_trace_t *t, const ebb_hardware_t *h)
 {
-    bool *spared = h->clean > 0 ? ebb_plan_spared(p, t) : NULL;
-    for (uint32_t i = 0; spared && i < p->action_count; i++)
-        if ((price[i].spared = spared[i]))
-            price[i].check_ns = ebb_hash_ns(h, p->place[p->action[i].place].bytes);
+    bool *spared = h->clean > 0 ? ebb_plan_spared(p, t) : NULL,
+         *some = spared ? calloc((size_t)p->place_count + 1, 1) : NULL; /* [places]: copies out of it are */
+    for (uint32_t i = 0; some && i < p->action_count; i++)
+        if (spared[i])
+            some[p->action[i].place] = true;
+    for (uint32_t i = 0; some && i < p->action_count; i++) {
+        const ebb_action_t *a = &p->action[i];
+        price[i].spared = spared[i];
+        if (a->kind == EBB_EVICT && some[a->place]) /* the others, too: for the next one */
+            price[i].check_ns = ebb_hash_ns(h, p->place[a->place].bytes);
+    }
     free(spared);
-    return spared || h->clean <= 0;
+    free(some);
+    return some || h->clean <= 0;
 }
 
 /* [actions], or NULL: no memory. */
@@ -310,8 +318,12 @@ static uint32_t add_copy(issue_t *s, uint32_t index, uint32_t queue)
     const ebb_action_t *a = &s->plan->action[index];
     const ebb_hardware_t *h = s->hardware;
     const bool in = a->kind == EBB_FETCH;
-    if (s->price[index].spared)
-        return add(s, queue, EBB_ENGINE_COMPUTE, s->price[index].check_ns, EBB_TRACK_CHECK, index);
+    if (s->price[index].check_ns > 0 || s->price[index].spared) {
+        const uint32_t hashed =
+            add(s, queue, EBB_ENGINE_COMPUTE, s->price[index].check_ns, EBB_TRACK_CHECK, index);
+        if (s->price[index].spared)
+            return hashed;
+    }
     const double ns =
         ebb_copy_ns(s->plan->place[a->place].bytes, in ? h->in_bytes_per_ns : h->out_bytes_per_ns);
     return add(s, queue, in ? EBB_ENGINE_IN : EBB_ENGINE_OUT, ns + (in ? h->in_ns : h->out_ns),

@@ -32,20 +32,21 @@ typedef struct effort {
 } effort_t;
 static const effort_t much = {25, 5, 8, 16}, little = {12, 4, 4, 5};
 
-/* `program`: what the dynamic program says, for a budget by this share of the way from the level's to what needs no plan. */
+/* `program`: what the dynamic program says, for a budget by this share of the way from the level's to what needs no plan; ANEW: without it, and
+ * not counting on copies that are spared, where they may be. */
 typedef struct portfolio_entry {
     bool offload, recompute;
     double chain, idle;
-    enum { WITHOUT, ADVISED, FOLLOWED } program;
+    enum { WITHOUT, ANEW, ADVISED, FOLLOWED } program;
     double share;
 } portfolio_entry_t;
 
 /* Those that win more often come first. */
 static const portfolio_entry_t plain[] =
-    {{true, true, 0, 1, WITHOUT, 0}, {true, true, 0.25, 0.5, WITHOUT, 0},  {true, false, 0, 1, WITHOUT, 0},
-     {true, true, 0, 0, WITHOUT, 0}, {false, true, 0.25, 0.5, WITHOUT, 0}, {true, true, 1, 0, WITHOUT, 0},
-     {true, true, 1, 1, WITHOUT, 0}, {false, true, 1, 1, WITHOUT, 0},      {false, true, 0, 0, WITHOUT, 0},
-     {false, true, 0, 1, WITHOUT, 0}},
+    {{true, true, 0, 1, WITHOUT, 0},  {true, true, 0.25, 0.5, WITHOUT, 0},  {true, false, 0, 1, WITHOUT, 0},
+     {true, true, 0, 0, WITHOUT, 0},  {false, true, 0.25, 0.5, WITHOUT, 0}, {true, true, 1, 0, WITHOUT, 0},
+     {true, true, 1, 1, WITHOUT, 0},  {false, true, 1, 1, WITHOUT, 0},      {false, true, 0, 0, WITHOUT, 0},
+     {false, true, 0, 1, WITHOUT, 0}, {true, true, 0, 1, ANEW, 0},          {true, false, 0, 1, ANEW, 0}},
                                by_program[] = {
                                    {true, true, 0, 0, ADVISED, 0.65}, {true, true, 0, 1, ADVISED, 0.8},
                                    {true, true, 0, 1, ADVISED, 0.9},  {true, true, 0, 1, ADVISED, 0.5},
@@ -127,9 +128,10 @@ static ebb_search_params_t params_of(const search_t *s, unsigned place, uint32_t
                                  .fates = f->program == FOLLOWED ? s->program : NULL,
                                  .advice = f->program == ADVISED ? s->program : NULL,
                                  .fates_chunks = target + (uint32_t)(f->share * (s->peak - target)),
-                                 .loosen = f->program != WITHOUT,
+                                 .loosen = f->program >= ADVISED,
                                  .offload = f->offload,
                                  .recompute = f->recompute,
+                                 .anew = f->program == ANEW,
                                  .most_replay_ns = ebb_candidates_slack(s->candidates, incumbent),
                                  .chain = f->chain,
                                  .idle = f->idle};
@@ -234,7 +236,8 @@ static void begin_stretch(search_t *s, uint32_t cell)
     const ebb_model_t *m = &s->candidates->model;
     s->count = s->searched = 0;
     for (uint8_t i = 0; i < s->entries; i++)
-        if ((m->request->offload || !s->portfolio[i].offload) &&
+        if ((m->request->hardware.clean > 0 || s->portfolio[i].program != ANEW) &&
+            (m->request->offload || !s->portfolio[i].offload) &&
             (m->request->recompute || !s->portfolio[i].recompute))
             s->order[s->count++] = i;
     ebb_improver_reset(&s->improver);

@@ -323,7 +323,7 @@ static double carried(const ebb_bound_t *bound, bool in, double longer)
         busy += in ? x->in_ns : x->out_ns;
         busy = busy < window ? busy : window;
     }
-    for (uint32_t i = 0; i < bound->item_count && busy > 0; i++) {
+    for (uint32_t i = 0; i < bound->item_count && busy >= 0; i++) {
         const ebb_bound_item_t *x = in ? &bound->dense_in[i] : &bound->dense_out[i];
         const double ns = in ? x->in_ns : x->out_ns, part = ns <= busy ? 1 : busy / ns;
         chunks += part * x->chunks;

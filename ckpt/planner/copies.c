@@ -143,6 +143,9 @@ static void keep_between(keep_t *k, ebb_interval_t *from, ebb_interval_t *to)
         return;
     occupy(&k->room, from->place, from->last + 1, to->first);
     from->last = to->first - 1;
+    if (to->evict != EBB_NONE && !k->schedule->move[from->evict].spared)
+        k->schedule->move[to->evict].spared =
+            false; /* now it is this one that copies, if it is of the same content */
     take_back(k->schedule, &from->evict);
     take_back(k->schedule, &to->fetch);
 }

@@ -198,6 +198,7 @@ typedef struct ebb_schedule {
 typedef struct ebb_search_params {
     uint32_t target_chunks;
     bool offload, recompute;
+    bool anew; /* the walk does not count on copies that are spared */
     uint64_t most_replay_ns; /* replays that take longer are not worth it */
     double chain;            /* how much of the replays of missing inputs counts into the price of a drop */
     double idle;             /* exponent of the time until the next use in the score */

@@ -98,7 +98,7 @@ EBB_FUNCTION unsigned ebb_device_count(void);
     X(changes, "times a step of another kind or size followed its own plan at once") \
     X(stale_words, "pointers in arguments that were not taken for operands, because the host has not filled in these words") \
     X(obscure, "launches that counted as touching everything, because nothing is known of what they reach") \
-    X(spared_bytes, "that planned copies out have not copied, because the host had the same bytes")
+    X(spared_bytes, "of planned copies out that were spared, because the host has had the same bytes")
 // clang-format on
 
 typedef struct ebb_statistics {

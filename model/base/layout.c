@@ -128,13 +128,15 @@ static void add_llama_block(cursor_t *at)
 
 /* ---- adapters ---- */
 
-/* Has the module that the tensor is the weight of a name that ends in this one, of so many letters? */
+/* Has the module that the tensor is the weight of a name within its block that ends in this one, of so many letters? All blocks have the
+ * same adapters. */
 static bool is_named(const layout_tensor_t *tensor, const char *name, size_t length)
 {
-    const char *const module = tensor->name;
+    const char *module = strpbrk(tensor->name, "0123456789");
+    module += strspn(module, "0123456789") + 1; /* behind the block's number */
     const size_t end = strlen(module) - strlen(".weight");
-    return end > length && module[end - length - 1] == '.' &&
-           strncmp(module + end - length, name, length) == 0;
+    return end >= length && strncmp(module + end - length, name, length) == 0 &&
+           (end == length || module[end - length - 1] == '.');
 }
 
 static bool is_target(const lora_t *lora, family_t family, const layout_tensor_t *tensor)

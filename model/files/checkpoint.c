@@ -179,6 +179,16 @@ static void lend_weights(transformer_t *model, int first)
     }
 }
 
+/* The folder of --init's weights, which PEFT takes; a file's is the one that it lies in. */
+static const char *base_of(const options_t *o, folder_path_t folder)
+{
+    snprintf(folder, PATH_MAX, "%s", o->init != NULL ? o->init : "");
+    char *end = strrchr(folder, '/'), *dot = strrchr(folder, '.');
+    if (dot != NULL && strcmp(dot, ".safetensors") == 0)
+        *(end != NULL ? end : folder) = '\0';
+    return folder;
+}
+
 /* All but state.bin. */
 static bool save_files(const char *folder, const checkpoint_t *checkpoint, staging_t *s, place_t place,
                        uint64_t *hashes, fault_t *fault)
@@ -187,14 +197,14 @@ static bool save_files(const char *folder, const checkpoint_t *checkpoint, stagi
     const element_t element = model->dtype == DTYPE_FP32 ? ELEMENT_F32 : ELEMENT_BF16;
     const bool adapters = has_adapters(model);
     const options_t *o = checkpoint->options;
-    folder_path_t file;
+    folder_path_t file, base;
     bool good = true;
     s->fetched = layout_first(&model->layout, adapters);
     if (model->parameters.ranks->world.rank == 0)
         good = folder_join(file, folder, adapters ? FOLDER_ADAPTER : FOLDER_MODEL, fault) &&
                weights_write(file, &model->layout, adapters, element, staging_fetch, s, hashes, fault) &&
                folder_join(file, folder, adapters ? FOLDER_ADAPTER_CONFIG : FOLDER_CONFIG, fault) &&
-               (adapters ? adapter_config_write(file, &model->layout, o->init != NULL ? o->init : "", fault)
+               (adapters ? adapter_config_write(file, &model->layout, base_of(o, base), fault)
                          : config_write(file, &model->shape, element, o->dropout, checkpoint->end, fault));
     lend_weights(model, s->fetched);
     if (model->parameters.ranks->world.rank < (int)place.shards)
@@ -421,7 +431,8 @@ bool checkpoint_init(const char *flag, const char *path, transformer_t *model, b
         weights_read(flag, path, &model->layout, adapters, staging_take_with_master, &staging, hashes, fault);
     staging_close(&staging);
     for (size_t i = 0; i < count && hash != NULL; i++)
-        *hash = rng_hash(i > 0 ? *hash : 0, hashes[i]);
+        if ((model->layout.tensors[i].array >= ARRAY_LORA) == adapters)
+            *hash = rng_hash(*hash, hashes[i]);
     free(hashes);
     return good;
 }

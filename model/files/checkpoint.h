@@ -78,8 +78,8 @@ bool checkpoint_load(const checkpoint_t *checkpoint, const char *path, transform
 /* What --compress has lost (feedback.h), once all ranks are known to go on from this place. Waits for all of them. */
 bool checkpoint_load_lost(const char *path, transformer_t *model, const place_t *place, fault_t *fault);
 
-/* Fills the model's parameters, its adapters or all else, from safetensors (weights.h); moments stay zero. *hash, unless NULL: of
- * what the file has. `flag` begins messages. Waits. */
+/* Fills the model's parameters, its adapters or all else, from safetensors (weights.h); moments stay zero. *hash, unless NULL: goes on
+ * over what the file has. `flag` begins messages. Waits. */
 bool checkpoint_init(const char *flag, const char *path, transformer_t *model, bool adapters, uint64_t *hash,
                      fault_t *fault);
 

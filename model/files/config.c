@@ -396,10 +396,21 @@ static char *get_targets(reader_t *r)
 
 bool adapter_config_read(const char *flag, const char *path, lora_t *lora, fault_t *fault)
 {
-    static const char *const variants[] = {"use_rslora",          "use_dora",        "lora_bias",
-                                           "modules_to_save",     "rank_pattern",    "alpha_pattern",
-                                           "layers_to_transform", "exclude_modules", "target_parameters",
-                                           "layer_replication"};
+    static const char *const variants[] = {"use_rslora",
+                                           "use_dora",
+                                           "lora_bias",
+                                           "modules_to_save",
+                                           "rank_pattern",
+                                           "alpha_pattern",
+                                           "layers_to_transform",
+                                           "exclude_modules",
+                                           "target_parameters",
+                                           "layer_replication",
+                                           "use_qalora",
+                                           "alora_invocation_tokens",
+                                           "trainable_token_indices"};
+    static const char *const starts[] = {"pissa", "olora", "corda",
+                                         "loftq"}; /* that change the frozen weights */
     cJSON *object;
     reader_t r = {.flag = flag, .path = path, .fault = fault};
     if (!open_object(&r, &object))
@@ -408,6 +419,11 @@ bool adapter_config_read(const char *flag, const char *path, lora_t *lora, fault
     must_be_text(&r, "bias", "none");
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
         must_be_empty(&r, variants[i]);
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        const cJSON *start = item_of(&r, "init_lora_weights");
+        if (cJSON_IsString(start) && strncmp(start->valuestring, starts[i], strlen(starts[i])) == 0)
+            refuse(&r, "init_lora_weights", "is \"%s\": that changes the frozen weights", start->valuestring);
+    }
     *lora = (lora_t){
         .rank = get_count(&r, "r", 8), .alpha = get_real(&r, "lora_alpha", 8), .targets = get_targets(&r)};
     cJSON_Delete(object);

@@ -498,6 +498,29 @@ static void budget_below_what_outlives_the_step_gets_a_plan_that_moves_it(void *
     ebb_trace_delete(t);
 }
 
+/* As an evaluation does: nothing is ever copied out. */
+static void step_that_only_reads_gets_a_plan_that_only_fetches(void **state)
+{
+    (void)state;
+    ebb_trace_t *t = ebb_trace_new(2 << 20);
+    for (uint32_t i = 0; i < 12; i++) {
+        *ebb_trace_add_buffer(t) =
+            (ebb_trace_buffer_t){.bytes = 8 << 20, .born = EBB_NONE, .dies = EBB_NONE, .next = i};
+        ebb_trace_add_operation(t)->duration_ns = 5000000;
+        *ebb_trace_add_access(t) = (ebb_trace_access_t){.buffer = i, .mode = EBB_READS};
+    }
+    sparing = true;
+    t->hardware.clean = 1;
+    ebb_plan_request_t r = request(48 << 20, true, true);
+    ebb_plan_t *p = checked_plan(t, &r);
+    sparing = false;
+    assert_non_null(p);
+    assert_int_equal(ebb_plan_sum(p, t).bytes_out, 0);
+    assert_true(ebb_plan_sum(p, t).bytes_in >= 48 << 20);
+    ebb_plan_delete(p);
+    ebb_trace_delete(t);
+}
+
 static void untouched_memory_goes_to_the_host_for_nothing(void **state)
 {
     (void)state;
@@ -532,6 +555,7 @@ int main(void)
         cmocka_unit_test(what_no_periodic_plan_can_serve_is_refused),
         cmocka_unit_test(buffers_that_are_others_in_the_next_step_are_planned),
         cmocka_unit_test(budget_below_what_outlives_the_step_gets_a_plan_that_moves_it),
+        cmocka_unit_test(step_that_only_reads_gets_a_plan_that_only_fetches),
         cmocka_unit_test(untouched_memory_goes_to_the_host_for_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

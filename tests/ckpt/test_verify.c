@@ -323,7 +323,6 @@ static void hashes_are_about_their_content(void **state)
     ebb_options.verify = 1;
 }
 
-/* Also a hash that nobody will ask for; but nothing is waited for, nor touched, once the context is gone. */
 /* The host's copy follows, and nothing is lost. */
 static void frozen_buffers_are_kept_until_they_change(void **state)
 {
@@ -348,6 +347,22 @@ static void frozen_buffers_are_kept_until_they_change(void **state)
     assert_int_equal(lost + dev->run->recipes->counts.mismatches, 0);
 }
 
+/* Of one buffer: what was said of it before is heard as what it was. */
+static void copies_and_recomputations_are_told_apart(void **state)
+{
+    (void)state;
+    uint64_t host = memory[X];
+    assert_int_equal(drop(X, MAKES_X, false), 0);
+    make(X, 5); /* other bits, without a copy; not heard yet */
+    assert_int_equal(ebb_verify_copied(dev, &learned, X, stream, X, BYTES), 0);
+    assert_true(lost == 1 && proofs(MAKES_X) == 0 && !learned.trace->buffer[X].changes);
+    memory[X] = 6; /* unseen: copied, which is not heard yet */
+    assert_int_equal(ebb_verify_keep(dev, &learned, X, stream, X, BYTES, &host), 0);
+    assert_int_equal(drop(X, UPDATES_X, false), 0);
+    assert_true(lost == 1 && host == 6 && learned.trace->buffer[X].changes);
+}
+
+/* Also a hash that nobody will ask for; but nothing is waited for, nor touched, once the context is gone. */
 static void closing_waits_for_what_is_under_way(void **state)
 {
     (void)state;
@@ -376,6 +391,7 @@ int main(void)
         TEST(verdicts_are_about_their_content),
         TEST(hashes_are_about_their_content),
         TEST(frozen_buffers_are_kept_until_they_change),
+        TEST(copies_and_recomputations_are_told_apart),
         TEST(closing_waits_for_what_is_under_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -157,6 +157,11 @@ static void what_does_not_go_together_is_refused(void **state)
               "--seed 9 --steps 13 --lora-rank 4 --lora-alpha 12 --lora-targets c_fc --init %s --resume %s",
               base, kept);
     assert_refused(&out, "c_fc.lora_A.weight is missing");
+    out = run(
+        SMALL
+        "--seed 9 --steps 13 --lora-rank 4 --lora-alpha 12 --lora-targets all-linear --init %s --resume %s",
+        base, kept);
+    assert_refused(&out, "lora_A.weight is missing");
     out = run(SMALL "--steps 13 --lora-rank 4 --resume %s", in("base", ""));
     assert_refused(&out, "a training of all weights");
     out = run(SMALL "--seed 9 --steps 13 --lora-rank 4 --lora-alpha 12 --init %s --resume %s", base, kept);
@@ -183,6 +188,9 @@ static void configs_of_other_arithmetic_are_refused(void **state)
         {"{\"peft_type\": \"LORA\", \"target_modules\": [], \"r\": 4}", "\"target_modules\" is neither"},
         {"{\"peft_type\": \"LORA\", \"target_modules\": [7], \"r\": 4}", "\"target_modules\" is neither"},
         {"{\"peft_type\": \"LORA\", \"target_modules\": [\"c_attn\"], \"r\": 4.5}", "\"r\" is 4.5"},
+        {"{\"peft_type\": \"LORA\", \"target_modules\": [\"c_attn\"], \"init_lora_weights\": "
+         "\"pissa_niter_4\"}",
+         "that changes the frozen weights"},
         {"[1]", "no JSON object"}};
     char command[600];
     snprintf(command, sizeof command, "mkdir %s", in("published", ""));

@@ -114,6 +114,9 @@ static void adapters_have_the_names_and_counts_of_peft(void **state)
     assert_string_equal(layout_bad_target(FAMILY_GPT2, "c_fc,proj,c_attn", &length), "proj,c_attn");
     assert_int_equal(length, 4);
     assert_non_null(layout_bad_target(FAMILY_LLAMA, "input_layernorm", &length));
+    assert_non_null(layout_bad_target(FAMILY_LLAMA, "layers.0.self_attn.q_proj", &length)); /* of one block */
+    assert_non_null(layout_bad_target(FAMILY_GPT2, "0.attn.c_attn", &length));
+    assert_non_null(layout_bad_target(FAMILY_GPT2, "attn", &length));
 }
 
 static void table_of_any_shape_has_no_gaps(void **state)

@@ -90,9 +90,10 @@ static bool is_spared(ebb_device_t *dev, uint32_t buffer, ebb_stream_t *stream)
     drive_t *drive = ebb_driven(dev);
     site_t *s = ebb_site_of(dev, buffer);
     const size_t bytes = ebb_content_bytes(dev, ebb_place_now(dev, buffer));
-    const bool spared =
-        s->on_host && s->hashed == drive->learned &&
-        !ebb_verify_keep(dev, drive->learned, buffer, stream, s->range->base, bytes, s->host.at);
+    void *host = s->host.at; /* for kernels, where its memory is, and all of it in one piece */
+    const bool whole = ebb_pinned_piece(dev, &host, bytes) == bytes || host == s->host.at;
+    const bool spared = whole && s->on_host && s->hashed == drive->learned &&
+                        !ebb_verify_keep(dev, drive->learned, buffer, stream, s->range->base, bytes, host);
     if (spared)
         drive->counts.spared_bytes += bytes;
     else
@@ -110,6 +111,8 @@ static ebb_status_t copy(ebb_device_t *dev, const ebb_action_t *a, ebb_stream_t 
     site_t *s = &drive->site[place];
     if (a->kind == EBB_EVICT && drive->spares[a->place] && is_spared(dev, a->place, stream))
         return 0;
+    if (a->kind == EBB_EVICT && !drive->spares[a->place])
+        s->hashed = NULL; /* of what another plan has copied */
     if (a->kind == EBB_FETCH)
         clear_site(drive, s); /* a part of the copy may be under way when the driver refuses another */
     EBB_TRY(ebb_copy_issue(drive->device, a->kind == EBB_EVICT ? EBB_OUT : EBB_IN, s->range->base, s->host.at,

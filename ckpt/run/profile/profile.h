@@ -40,7 +40,7 @@ typedef struct ebb_recording {
     ebb_stream_t *streams[EBB_RECORD_STREAMS]; /* by number */
     uint32_t stream_count;
     double alone_ns; /* that its operations take without ebb, once it is learned */
-    bool refuted;    /* operations have lost their proofs since a plan relied on them */
+    bool refuted;    /* what a plan relied on has turned out wrong: proofs, or that a buffer does not change */
     bool concluded;  /* the trace says what may be replayed; until then it is good for the order of things */
     /* Operations reach buffers that may leave through a table of pointers that no copy has brought: the trace is only to be looked at. */
     bool hidden;
@@ -271,8 +271,8 @@ ebb_status_t ebb_hash_issue(ebb_device_t *dev, ebb_hashes_t *hashes, unsigned en
 /* Hashes the same part of a stretch of the same size, and compares it with the entry's, which stays. */
 ebb_status_t ebb_hash_compare(ebb_device_t *dev, ebb_hashes_t *hashes, unsigned entry, ebb_stream_t *stream,
                               CUdeviceptr address, size_t bytes, ebb_hash_part_t part);
-/* Whether kernels reach pinned memory at the host's addresses, as ebb_hash_copy takes for granted. What cuMemHostAlloc gives they do, with
- * any flags (Driver API, Unified Addressing); what cuMemHostRegister has pinned, where the device has the attribute for that. */
+/* Whether kernels reach pinned memory at the host's addresses, as ebb_hash_copy takes for granted. What cuMemHostAlloc gives they do,
+ * unless it is write-combined (Driver API, Unified Addressing); what cuMemHostRegister has pinned, where the device has the attribute for that. */
 bool ebb_hash_may_copy(ebb_device_t *dev);
 /* Compares all of a stretch that is in the entry as a whole; what is other goes from there to the same place of `host`, which is pinned, and into
  * the entry: by stretches of 64 KiB or more. */

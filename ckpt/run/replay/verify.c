@@ -259,6 +259,8 @@ ebb_status_t ebb_verify_dropping(ebb_device_t *dev, ebb_recording_t *learned, co
     if (!c)
         return ebb_fail(CUDA_ERROR_INVALID_VALUE, "a small buffer", d->bytes);
     /* What is asked about next must not be taken for this. */
+    if (c->state == COPIED)
+        EBB_TRY(ebb_mark_wait(c->end));
     if (is_known(learned, c, d->trial))
         hear(dev, learned, c);
     c->state = NOTHING;
@@ -295,6 +297,9 @@ ebb_status_t ebb_verify_copied(ebb_device_t *dev, ebb_recording_t *learned, uint
     check_t *c = check_of(learned, id);
     if (!c)
         return ebb_fail(CUDA_ERROR_INVALID_VALUE, "a small buffer", bytes);
+    /* What is said of the entry before must not be taken for this. */
+    if (is_known(learned, c, c->state == COMPARED))
+        hear(dev, learned, c);
     c->state = NOTHING;
     EBB_TRY(ebb_mark_join(stream, c->end));
     EBB_TRY(ebb_hash_issue(dev, learned->verify->hashes, entry_of(learned->verify, c), stream, address, bytes,
