@@ -316,9 +316,10 @@ bool ebb_plan_write(const ebb_plan_t *p, FILE *out)
     fprintf(out,
             "{\"ebb_plan\": %d, \"chunk_bytes\": %" PRIu64 ", \"chunks\": %" PRIu32
             ", \"small_bytes\": %" PRIu64 ", \"operations\": %" PRIu32 ", \"buffers\": %" PRIu32
-            ", \"places\": %" PRIu32 ", \"actions\": %" PRIu32 ", \"predicted_ns\": %" PRIu64 "}\n",
+            ", \"places\": %" PRIu32 ", \"actions\": %" PRIu32 ", \"predicted_ns\": %" PRIu64 "%s}\n",
             EBB_PLAN_VERSION, p->chunk_bytes, p->chunk_count, p->small_bytes, p->operation_count,
-            p->buffer_count, p->place_count, p->action_count, p->predicted_ns);
+            p->buffer_count, p->place_count, p->action_count, p->predicted_ns,
+            p->anew ? ", \"anew\": true" : "");
     for (uint32_t i = 0; i < p->place_count; i++)
         write_place(out, p, i);
     for (uint32_t i = 0; i < p->action_count; i++)
@@ -400,7 +401,7 @@ bool *ebb_plan_spared(const ebb_plan_t *p, const ebb_trace_t *t)
             never[p->action[i].place] = true;
     for (uint32_t i = 0; good && i < p->action_count; i++) {
         const uint32_t place = p->action[i].place;
-        spared[i] &= place < p->buffer_count && !never[place] && !t->buffer[place].changes &&
+        spared[i] &= !p->anew && place < p->buffer_count && !never[place] && !t->buffer[place].changes &&
                      !ebb_trace_rotates(t, place);
     }
     free(has);

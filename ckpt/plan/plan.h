@@ -60,7 +60,7 @@
  * The file is JSON lines, version EBB_PLAN_VERSION in the first (readers ignore keys that they do not know
  * and refuse other versions):
  *   {"ebb_plan": 1, "chunk_bytes": .., "chunks": .., "small_bytes": .., "operations": .., "buffers": ..,
- *    "places": .., "actions": .., "predicted_ns": ..}
+ *    "places": .., "actions": .., "predicted_ns": ..}     "anew": true in it, or missing
  *   {"place": i, "bytes": .., "chunks": [..], "start": "device|host|none", "small_offset": ..|null}
  *   {"action": i, "kind": "evict|fetch|discard|replay|order", "point": p, "place": ..|null, "operation": ..|null,
  *    "join": ..|null, "waits": [..], "redirect": [[buffer, place], ..], "stream": s, "after": [s, ..], "joiners": [s, ..]}
@@ -111,6 +111,7 @@ typedef struct ebb_plan {
     uint64_t small_bytes;                   /* of the small region: whole chunks, beside chunk_count */
     uint32_t operation_count, buffer_count; /* of the trace */
     uint64_t predicted_ns;                  /* of a step */
+    bool anew; /* all copies out are made, whatever the host has already (ebb_plan_spared) */
 
     ebb_place_t *place;
     ebb_action_t *action; /* by point */
@@ -185,7 +186,7 @@ uint32_t *ebb_plan_completions(const ebb_plan_t *plan, const ebb_trace_t *trace)
  * perhaps the first. So weights that a step only reads are copied out once.
  */
 
-/* [actions]: whether it is one. None are of buffers that have changed unseen, that go round, or that replays make again. NULL: no memory. The
+/* [actions]: whether it is one. A look by hash is not always worth its time: of a plan that says so none are. None are of buffers that have changed unseen, that go round, or that replays make again. NULL: no memory. The
  * caller's, by free. */
 bool *ebb_plan_spared(const ebb_plan_t *plan, const ebb_trace_t *trace);
 

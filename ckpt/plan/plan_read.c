@@ -331,6 +331,7 @@ static bool read_head(reader_t *r, ebb_plan_t *p, uint64_t *places, uint64_t *ac
         return false;
     if (*places < buffers)
         return complain(r, "fewer places than buffers");
+    p->anew = !strncmp(value_of(r, "anew"), "true", 4);
     p->chunk_count = (uint32_t)chunks;
     p->operation_count = (uint32_t)operations;
     p->buffer_count = (uint32_t)buffers;

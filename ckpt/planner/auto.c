@@ -33,7 +33,7 @@ typedef struct effort {
 static const effort_t much = {25, 5, 8, 16}, little = {12, 4, 4, 5};
 
 /* `program`: what the dynamic program says, for a budget by this share of the way from the level's to what needs no plan; ANEW: without it, and
- * not counting on copies that are spared, where they may be. */
+ * all copies are made, where some could be spared. */
 typedef struct portfolio_entry {
     bool offload, recompute;
     double chain, idle;

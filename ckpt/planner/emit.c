@@ -325,6 +325,7 @@ ebb_plan_t *ebb_schedule_emit(const ebb_schedule_t *s, const ebb_overlay_t *o, c
         emit_waits_and_joins(&e);
     if (!e.failed) {
         e.plan->chunk_count = o->chunk_count;
+        e.plan->anew = s->anew;
         e.plan->small_bytes = m->small_bytes;
     }
     free(e.action_of);

@@ -191,6 +191,7 @@ typedef struct ebb_schedule {
     uint32_t event_count, move_count, interval_count, scratch_count, redirect_count;
     uint32_t event_room, move_room, interval_room, scratch_room, redirect_room;
     bool *on_host; /* per buffer: at the beginning of the step */
+    bool anew;     /* its plan makes all copies out (plan.h) */
     uint64_t replay_ns;
 } ebb_schedule_t;
 
@@ -198,7 +199,7 @@ typedef struct ebb_schedule {
 typedef struct ebb_search_params {
     uint32_t target_chunks;
     bool offload, recompute;
-    bool anew; /* the walk does not count on copies that are spared */
+    bool anew; /* no copies are spared (plan.h) */
     uint64_t most_replay_ns; /* replays that take longer are not worth it */
     double chain;            /* how much of the replays of missing inputs counts into the price of a drop */
     double idle;             /* exponent of the time until the next use in the score */

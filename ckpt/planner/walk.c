@@ -143,7 +143,8 @@ static void begin(ebb_planner_walk_t *w)
         if (!next)
             continue;
         const ebb_use_t *last = &m->use[b->first_use + b->use_count - 1];
-        if (b->content_count > 1 || m->request->hardware.clean <= 0 || m->trace->buffer[i].changes)
+        if (b->content_count > 1 || m->request->hardware.clean <= 0 || w->params->anew ||
+            m->trace->buffer[i].changes)
             ebb_calendar_take_after(&w->out, (double)m->begin_ns[last->operation + 1],
                                     (double)ebb_model_transfer_ns(m, i, false));
         if (next->mode == EBB_REPLACES)
@@ -307,6 +308,7 @@ bool ebb_schedule_walk(ebb_schedule_t *s, const ebb_model_t *m, const ebb_search
         w.may_wrap = round + 1 < ROUNDS;
         s->event_count = s->move_count = s->interval_count = s->scratch_count = s->redirect_count = 0;
         s->replay_ns = 0;
+        s->anew = params->anew;
         walk_once(&w);
         if (!w.again)
             break;

@@ -69,6 +69,7 @@ static ebb_plan_t *make_plan(const ebb_trace_t *t, uint32_t scratch, uint32_t ac
     p->chunk_count = 1 + draw(50);
     p->small_bytes = draw(4) * p->chunk_bytes;
     p->predicted_ns = (uint64_t)rand() << 20;
+    p->anew = draw(2);
     for (uint32_t i = 0; i < scratch; i++) {
         ebb_place_t *place = ebb_plan_add_place(p);
         assert_non_null(place);
@@ -108,6 +109,7 @@ static void assert_same(const ebb_plan_t *p, const ebb_plan_t *q)
     assert_int_equal(p->chunk_count, q->chunk_count);
     assert_int_equal(p->small_bytes, q->small_bytes);
     assert_int_equal(p->predicted_ns, q->predicted_ns);
+    assert_int_equal(p->anew, q->anew);
     assert_int_equal(p->operation_count, q->operation_count);
     assert_int_equal(p->buffer_count, q->buffer_count);
     assert_int_equal(p->place_count, q->place_count);
@@ -414,6 +416,9 @@ static void copies_are_spared_of_what_the_host_has(void **state)
     t->hardware.clean = 1;
     assert_int_equal(ebb_plan_sum(p, t).bytes_out, all - 4 * 4 * CHUNK);
     assert_int_equal(ebb_plan_sum(p, t).spared_bytes, 4 * 4 * CHUNK);
+    p->anew = true;
+    assert_int_equal(ebb_plan_sum(p, t).spared_bytes, 0);
+    p->anew = false;
     t->buffer[ONLY_READ].changes = true;
     assert_int_equal(ebb_plan_sum(p, t).spared_bytes, 2 * 4 * CHUNK);
     ebb_plan_delete(p);
