@@ -14,8 +14,9 @@
  *
  * All of this is done twice: with prices alone, and on the advice of the dynamic program over stages (reversal.c), whose budget may be larger
  * than the level: copies make up for that. There windows of each level's best walk are replayed anew (exchange.c). And once more so, with
- * walks that are measured by what came of that. None of these knows of the others, so that adding one makes no budget's plan worse. Whoever
- * waits for a plan gets what the first has found.
+ * walks that are measured by what came of that. Where a plan may spare copies, that is done twice, too: sparing its copies
+ * (plan.h), and making them all, as their check is not always worth its time. None of these knows of the others, so that adding one makes no
+ * budget's plan worse. Whoever waits for a plan gets what the first has found.
  *
  * The work is bounded by numbers of walks, not by time: the same request gets the same plan on any machine.
  */
@@ -32,21 +33,20 @@ typedef struct effort {
 } effort_t;
 static const effort_t much = {25, 5, 8, 16}, little = {12, 4, 4, 5};
 
-/* `program`: what the dynamic program says, for a budget by this share of the way from the level's to what needs no plan; ANEW: without it, and
- * all copies are made, where some could be spared. */
+/* `program`: what the dynamic program says, for a budget by this share of the way from the level's to what needs no plan. */
 typedef struct portfolio_entry {
     bool offload, recompute;
     double chain, idle;
-    enum { WITHOUT, ANEW, ADVISED, FOLLOWED } program;
+    enum { WITHOUT, ADVISED, FOLLOWED } program;
     double share;
 } portfolio_entry_t;
 
 /* Those that win more often come first. */
 static const portfolio_entry_t plain[] =
-    {{true, true, 0, 1, WITHOUT, 0},  {true, true, 0.25, 0.5, WITHOUT, 0},  {true, false, 0, 1, WITHOUT, 0},
-     {true, true, 0, 0, WITHOUT, 0},  {false, true, 0.25, 0.5, WITHOUT, 0}, {true, true, 1, 0, WITHOUT, 0},
-     {true, true, 1, 1, WITHOUT, 0},  {false, true, 1, 1, WITHOUT, 0},      {false, true, 0, 0, WITHOUT, 0},
-     {false, true, 0, 1, WITHOUT, 0}, {true, true, 0, 1, ANEW, 0},          {true, false, 0, 1, ANEW, 0}},
+    {{true, true, 0, 1, WITHOUT, 0}, {true, true, 0.25, 0.5, WITHOUT, 0},  {true, false, 0, 1, WITHOUT, 0},
+     {true, true, 0, 0, WITHOUT, 0}, {false, true, 0.25, 0.5, WITHOUT, 0}, {true, true, 1, 0, WITHOUT, 0},
+     {true, true, 1, 1, WITHOUT, 0}, {false, true, 1, 1, WITHOUT, 0},      {false, true, 0, 0, WITHOUT, 0},
+     {false, true, 0, 1, WITHOUT, 0}},
                                by_program[] = {
                                    {true, true, 0, 0, ADVISED, 0.65}, {true, true, 0, 1, ADVISED, 0.8},
                                    {true, true, 0, 1, ADVISED, 0.9},  {true, true, 0, 1, ADVISED, 0.5},
@@ -94,6 +94,8 @@ typedef struct search {
     const portfolio_entry_t *portfolio; /* [entries] */
     uint8_t entries;
     ebb_fates_t *program; /* NULL: the portfolio does not ask it */
+    bool anew;            /* no copies are spared (plan.h) */
+    bool told;            /* whoever waits has what the first search found */
     uint8_t order
         [PORTFOLIO]; /* [count] entries of the portfolio that are allowed, the one that was best last first */
     unsigned count;
@@ -131,7 +133,7 @@ static ebb_search_params_t params_of(const search_t *s, unsigned place, uint32_t
                                  .loosen = f->program >= ADVISED,
                                  .offload = f->offload,
                                  .recompute = f->recompute,
-                                 .anew = f->program == ANEW,
+                                 .anew = s->anew,
                                  .most_replay_ns = ebb_candidates_slack(s->candidates, incumbent),
                                  .chain = f->chain,
                                  .idle = f->idle};
@@ -236,8 +238,7 @@ static void begin_stretch(search_t *s, uint32_t cell)
     const ebb_model_t *m = &s->candidates->model;
     s->count = s->searched = 0;
     for (uint8_t i = 0; i < s->entries; i++)
-        if ((m->request->hardware.clean > 0 || s->portfolio[i].program != ANEW) &&
-            (m->request->offload || !s->portfolio[i].offload) &&
+        if ((m->request->offload || !s->portfolio[i].offload) &&
             (m->request->recompute || !s->portfolio[i].recompute))
             s->order[s->count++] = i;
     ebb_improver_reset(&s->improver);
@@ -334,6 +335,14 @@ static uint32_t lowest_of(const search_t *s)
     return low;
 }
 
+/* Of the first search, as more is looked for. */
+static void tell(search_t *s)
+{
+    if (!s->told)
+        ebb_candidates_tell(s->candidates);
+    s->told = true;
+}
+
 /* By the program's advice, as if there were no other way: what each of the two finds does not depend on the other. Its walks take longer, and
  * long steps have gained nothing by it. */
 static void search_by_program(search_t *s)
@@ -343,7 +352,7 @@ static void search_by_program(search_t *s)
     if (!c->model.request->recompute || c->model.trace->operation_count > LONG_FOR_ADVICE ||
         ebb_candidates_done(c, c->limit))
         return;
-    ebb_candidates_tell(c);
+    tell(s);
     if (!ebb_fates_make_reversal(&program, &c->model, s->peak)) {
         c->no_memory = true;
         return;
@@ -359,12 +368,43 @@ static void search_by_program(search_t *s)
         ebb_candidates_join(c, &s->exchanged);
         ebb_candidates_join(c, &others);
     }
+    s->program = NULL;
+    s->measured = false;
     ebb_fates_delete(&program);
+}
+
+/* With prices alone, and by the program's advice. */
+static void search_both(search_t *s)
+{
+    s->portfolio = plain;
+    s->entries = PLAIN;
+    s->head_ns = 0;
+    search_levels(s);
+    search_by_program(s);
+}
+
+/* Whether plans spare copies: if one does that has as little as possible, which is the same for every budget. */
+static bool may_spare(search_t *s)
+{
+    ebb_candidates_t *c = s->candidates;
+    const ebb_plan_request_t *r = c->model.request;
+    const ebb_search_params_t least = {.target_chunks = s->lowest,
+                                       .offload = r->offload,
+                                       .recompute = r->recompute,
+                                       .most_replay_ns = UINT64_MAX,
+                                       .idle = 1};
+    if (!r->offload || r->hardware.clean <= 0 || ebb_candidates_done(c, c->limit))
+        return false;
+    ebb_candidates_try(c, &least, s->lowest);
+    for (uint32_t i = 0; i < c->schedule.move_count; i++)
+        if (c->schedule.move[i].spared)
+            return true;
+    return false;
 }
 
 static void search(ebb_candidates_t *c, uint32_t peak)
 {
-    search_t s = {.candidates = c, .peak = peak, .portfolio = plain, .entries = PLAIN};
+    search_t s = {.candidates = c, .peak = peak};
     s.effort = c->model.trace->operation_count <= LONG_STEP ? much : little;
     if (!ebb_bound_make(&s.bound, &c->model)) {
         c->no_memory = true;
@@ -374,8 +414,14 @@ static void search(ebb_candidates_t *c, uint32_t peak)
     s.fine = (peak - s.lowest) / (s.effort.cells * s.effort.parts) + 1;
     s.stride = s.fine * s.effort.parts;
     if (ebb_improver_begin(&s.improver, c)) {
-        search_levels(&s);
-        search_by_program(&s);
+        search_both(&s);
+        if (may_spare(&s)) {
+            tell(&s);
+            ebb_front_t others = ebb_candidates_apart(c);
+            s.anew = true;
+            search_both(&s);
+            ebb_candidates_join(c, &others);
+        }
         ebb_improver_end(&s.improver);
     }
     ebb_bound_delete(&s.bound);

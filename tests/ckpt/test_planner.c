@@ -498,6 +498,37 @@ static void budget_below_what_outlives_the_step_gets_a_plan_that_moves_it(void *
     ebb_trace_delete(t);
 }
 
+/* What a copy's check costs may be more than the copy. One of the strategies, or the levels, may still be better luck without. */
+static void plan_that_may_spare_is_not_slower_than_one_that_may_not(void **state)
+{
+    (void)state;
+    uint32_t plans = 0, slower = 0;
+    const unsigned cases = test_cases(60, 60);
+    for (uint32_t seed = 1; seed <= cases; seed++) {
+        ebb_trace_t *t = trace_by_chance(seed, 20 + seed % 60);
+        const uint64_t peak = keep_peak(t);
+        for (uint64_t percent = 80; percent >= 50; percent -= 30) {
+            print_message("seed %" PRIu32 " at %" PRIu64 "%%\r", seed, percent);
+            ebb_plan_request_t r = request(peak * percent / 100, true, true);
+            ebb_plan_t *each = checked_plan(t, &r);
+            if (!each)
+                continue;
+            t->hardware.clean = r.hardware.clean = 1;
+            t->hardware.hash_bytes_per_ns = r.hardware.hash_bytes_per_ns = 20;
+            ebb_plan_t *p = checked_plan(t, &r);
+            t->hardware.clean = 0;
+            assert_non_null(p);
+            plans++;
+            slower += p->predicted_ns > each->predicted_ns;
+            ebb_plan_delete(each);
+            ebb_plan_delete(p);
+        }
+        ebb_trace_delete(t);
+    }
+    print_message("%" PRIu32 " plans, %" PRIu32 " of them slower than without\n", plans, slower);
+    assert_true(plans > cases / 2 && slower * 25 <= plans);
+}
+
 /* As an evaluation does: nothing is ever copied out. */
 static void step_that_only_reads_gets_a_plan_that_only_fetches(void **state)
 {
@@ -555,6 +586,7 @@ int main(void)
         cmocka_unit_test(what_no_periodic_plan_can_serve_is_refused),
         cmocka_unit_test(buffers_that_are_others_in_the_next_step_are_planned),
         cmocka_unit_test(budget_below_what_outlives_the_step_gets_a_plan_that_moves_it),
+        cmocka_unit_test(plan_that_may_spare_is_not_slower_than_one_that_may_not),
         cmocka_unit_test(step_that_only_reads_gets_a_plan_that_only_fetches),
         cmocka_unit_test(untouched_memory_goes_to_the_host_for_nothing),
     };
