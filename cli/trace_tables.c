@@ -240,9 +240,7 @@ void ebb_show_buffers(const ebb_trace_t *t)
         show_point(t->buffer[b].dies);
         show_point(t->buffer[b].next);
         printf(" %9" PRIu32 " %7" PRIu32 "%s\n", uses ? uses[2 * b] : 0, uses ? uses[2 * b + 1] : 0,
-               t->buffer[b].pinned ? "  pinned"
-               : t->buffer[b].kept ? "  kept"
-                                   : "");
+               t->buffer[b].pinned ? "  pinned" : t->buffer[b].kept ? "  kept" : "");
     }
     free(uses);
 }

@@ -186,8 +186,8 @@ uint32_t *ebb_plan_completions(const ebb_plan_t *plan, const ebb_trace_t *trace)
  * perhaps the first. So weights that a step only reads are copied out once.
  */
 
-/* [actions]: whether it is one. A look by hash is not always worth its time: of a plan that says so none are. None are of buffers that have changed unseen, that go round, or that replays make again. NULL: no memory. The
- * caller's, by free. */
+/* [actions]: whether it is one. None are in a plan that says so (anew), as a look by hash is not always worth its time, nor of buffers that
+ * have changed unseen, that go round, or that replays make again. NULL: no memory. The caller's, by free. */
 bool *ebb_plan_spared(const ebb_plan_t *plan, const ebb_trace_t *trace);
 
 /* ---- boundary ----

@@ -130,7 +130,7 @@ static ebb_search_params_t params_of(const search_t *s, unsigned place, uint32_t
                                  .fates = f->program == FOLLOWED ? s->program : NULL,
                                  .advice = f->program == ADVISED ? s->program : NULL,
                                  .fates_chunks = target + (uint32_t)(f->share * (s->peak - target)),
-                                 .loosen = f->program >= ADVISED,
+                                 .loosen = f->program != WITHOUT,
                                  .offload = f->offload,
                                  .recompute = f->recompute,
                                  .anew = s->anew,

@@ -504,6 +504,8 @@ uint32_t ebb_planner_find_victim(ebb_planner_walk_t *w, uint32_t beyond);
 
 /* rebuild.c. Begins an interval with what is to be written there; makes room. */
 void ebb_planner_admit(ebb_planner_walk_t *w, uint32_t buffer, uint32_t content, uint32_t first);
+/* Whether the host's copy of a buffer may be used again. */
+bool ebb_planner_may_spare(const ebb_planner_walk_t *w, uint32_t buffer);
 /* Fetches a buffer; issued before the event at `position`. */
 void ebb_planner_fetch(ebb_planner_walk_t *w, uint32_t buffer, uint32_t position);
 /* Makes a content of a buffer resident by replays. */

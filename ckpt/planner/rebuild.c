@@ -63,12 +63,18 @@ void ebb_planner_admit(ebb_planner_walk_t *w, uint32_t buffer, uint32_t content,
     w->resident[w->resident_count++] = buffer;
 }
 
+bool ebb_planner_may_spare(const ebb_planner_walk_t *w, uint32_t buffer)
+{
+    return w->model->request->hardware.clean > 0 && !w->params->anew &&
+           !w->model->trace->buffer[buffer].changes;
+}
+
 void ebb_planner_fetch(ebb_planner_walk_t *w, uint32_t buffer, uint32_t position)
 {
     ebb_planner_admit(w, buffer, w->state[buffer].host, position);
     /* Without a check on the device the copy is not used again, even if nothing is seen to write the buffer: equality has proven
      * nothing. */
-    if (w->model->request->hardware.clean <= 0 || w->params->anew || w->model->trace->buffer[buffer].changes)
+    if (!ebb_planner_may_spare(w, buffer))
         w->state[buffer].host = EBB_NONE;
     ebb_planner_not_away(w, buffer);
     w->state[buffer].fetch = w->schedule->move_count;

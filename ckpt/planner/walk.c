@@ -143,8 +143,7 @@ static void begin(ebb_planner_walk_t *w)
         if (!next)
             continue;
         const ebb_use_t *last = &m->use[b->first_use + b->use_count - 1];
-        if (b->content_count > 1 || m->request->hardware.clean <= 0 || w->params->anew ||
-            m->trace->buffer[i].changes)
+        if (b->content_count > 1 || !ebb_planner_may_spare(w, i))
             ebb_calendar_take_after(&w->out, (double)m->begin_ns[last->operation + 1],
                                     (double)ebb_model_transfer_ns(m, i, false));
         if (next->mode == EBB_REPLACES)

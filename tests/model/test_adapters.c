@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "files.h"
+#include "python.h"
 #include "trainer.h"
 
 #define SMALL "--layers 2 --width 48 --heads 3 --context 16 --batch 4 "
@@ -208,12 +209,9 @@ static void peft_has_the_same_loss(void **state)
 {
     (void)state;
     char command[2600];
-    const char *python = getenv("TEST_PYTHON") != NULL ? getenv("TEST_PYTHON") : "python3";
-    snprintf(command, sizeof command, "%s -c 'import torch, transformers, peft' 2>/dev/null", python);
-    if (system(command) != 0) {
-        print_message("no Python with peft: set TEST_PYTHON to one\n");
+    const char *python = python_with("torch, transformers, peft");
+    if (python == NULL)
         skip();
-    }
     for (size_t i = 0; i < CASES; i++) {
         const history_t trained = make(i);
         snprintf(command, sizeof command, "%s %s %s %s 16 %.9g %s %s %s", python, TRANSFORMERS_SCRIPT,

@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "files.h"
+#include "python.h"
 #include "trainer.h"
 
 #define SMALL "--layers 2 --width 16 --heads 2 --context 16 --batch 2 --sample 0 "
@@ -538,12 +539,9 @@ static void transformers_has_the_same_loss(void **state)
 {
     (void)state;
     char command[1200];
-    const char *python = getenv("TEST_PYTHON") != NULL ? getenv("TEST_PYTHON") : "python3";
-    snprintf(command, sizeof command, "%s -c 'import torch, transformers, safetensors' 2>/dev/null", python);
-    if (system(command) != 0) {
-        print_message("no Python with transformers: set TEST_PYTHON to one\n");
+    const char *python = python_with("torch, transformers, safetensors");
+    if (python == NULL)
         skip();
-    }
     static const struct {
         const char *model, *tolerance;
     } models[] = {{"tiny", "2e-5"},

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "files.h"
+#include "python.h"
 #include "model/base/rng.h"
 #include "model/files/element.h"
 #include "model/files/weights.h"
@@ -158,24 +159,13 @@ static void matrices_are_stored_as_transformers_has_them(void **state)
     files_clean();
 }
 
-static bool has_transformers(char python[256])
-{
-    char command[600];
-    const char *given = getenv("TEST_PYTHON");
-    snprintf(python, 256, "%s", given != NULL ? given : "python3");
-    snprintf(command, sizeof command, "%s -c 'import torch, transformers, safetensors' 2>/dev/null", python);
-    return system(command) == 0;
-}
-
 /* Every tensor of the class finds its place, with the values that we say. */
 static void transformers_loads_every_tensor(void **state)
 {
     (void)state;
-    char python[256];
-    if (!has_transformers(python)) {
-        print_message("no Python with transformers: set TEST_PYTHON to one\n");
+    const char *python = python_with("torch, transformers, safetensors");
+    if (python == NULL)
         skip();
-    }
     for (int s = 0; s < SHAPES; s++) {
         char folder[256], path[300], command[900];
         fault_t fault;
