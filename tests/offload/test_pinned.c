@@ -81,7 +81,7 @@ static CUresult watched_register(void *p, size_t bytes, unsigned flags)
         return register_result;
     if (registered_bytes + bytes > register_limit)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    assert_int_equal(flags, CU_MEMHOSTREGISTER_PORTABLE);
+    assert_int_equal(flags, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
     assert_true(bytes <= process.offload->pinning.piece_bytes);
     absent_pages += count_absent(p, bytes);
     if (!pthread_equal(pthread_self(), main_thread))
