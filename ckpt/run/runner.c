@@ -85,6 +85,20 @@ static bool is_aside(ebb_device_t *dev, const ebb_operation_t *op)
     return op->kind == EBB_COPY && !ebb_buffer_at(dev->ebb, op->dst);
 }
 
+/* The oldest of its operands, and where in it: what persists is older than what a step allocates. */
+static void see_place(ebb_device_t *dev, const ebb_operation_t *op, ebb_step_operation_t *out)
+{
+    const ebb_access_t *oldest = NULL;
+    for (uint32_t i = 0; i < op->access_count; i++)
+        if (!oldest || op->access[i].buffer->generation < oldest->buffer->generation)
+            oldest = &op->access[i];
+    if (!oldest)
+        return;
+    out->born = oldest->buffer->generation;
+    out->place = ebb_mix(out->born, oldest->offset_bytes) | 1;
+    out->allocations = dev->ebb->generations;
+}
+
 /* What identifies a step: neither addresses nor the values of scalars. */
 static ebb_step_operation_t seen(ebb_device_t *dev, const ebb_operation_t *op)
 {
@@ -101,7 +115,9 @@ static ebb_step_operation_t seen(ebb_device_t *dev, const ebb_operation_t *op)
     for (int i = 0; i < 3; i++)
         h = ebb_mix(h, (uint64_t)op->grid[i] << 32 | op->block[i]);
     out.fine = ebb_mix(ebb_mix(h, op->shared_bytes), op->bytes);
+    see_place(dev, op, &out);
     out.aside = is_aside(dev, op);
+    out.input = op->kind == EBB_COPY && !ebb_buffer_at(dev->ebb, op->src);
     const uint64_t turns = ebb_nvtx_turns();
     out.turn = turns != runner->turns;
     runner->turns = turns;

@@ -23,7 +23,10 @@ typedef struct trainer {
     double late;           /* chance that what a step frees at its end is freed in the next one */
     uint64_t owed;
     uint64_t stream, thread;
+    bool input;       /* the next operation brings data */
     bool marks, mark; /* steps; the next operation is one's first */
+    bool places;      /* are told: */
+    uint64_t place;   /* of the next operations' oldest operand; 0: it is this step's own */
     /* Seen: */
     unsigned count[5];               /* events by variant */
     uint64_t found_at, began;        /* operations of the last FOUND; before the first step */
@@ -67,7 +70,13 @@ static ebb_step_event_t push(trainer_t *t, uint64_t function, uint64_t size, int
                                      .coarse = function,
                                      .fine = function * 1000 + size,
                                      .live_bytes = before < t->live ? before : t->live,
+                                     .place = !t->places ? 0
+                                              : t->place ? t->place
+                                                         : t->operations,
+                                     .born = t->place ? 1 : t->operations,
+                                     .allocations = t->operations,
                                      .aside = aside,
+                                     .input = t->input,
                                      .mark = t->mark};
     t->mark = false;
     const ebb_step_event_t event = ebb_step_push(t->finder, &op);
@@ -107,8 +116,11 @@ static void forward(trainer_t *t)
     const int64_t bytes = 10 * (int64_t)t->size;
     issue(t, EMBED, bytes);
     for (unsigned layer = 0; layer < t->layers; layer++)
-        for (unsigned k = 0; k < 6; k++)
+        for (unsigned k = 0; k < 6; k++) {
+            t->place = k % 2 ? 1 + layer : 0; /* weights; activations alone */
             issue(t, k % 2 ? product(t, FORWARD + k) : FORWARD + k, bytes);
+        }
+    t->place = 0;
     issue(t, LOSS, bytes);
 }
 
@@ -116,8 +128,11 @@ static void backward(trainer_t *t)
 {
     const int64_t bytes = 10 * (int64_t)t->size;
     for (unsigned layer = 0; layer < t->layers; layer++)
-        for (unsigned k = 0; k < 6; k++)
+        for (unsigned k = 0; k < 6; k++) {
+            t->place = k % 3 ? 1 + layer : 0;
             issue(t, k % 3 ? product(t, BACKWARD + k) : BACKWARD + k, -bytes);
+        }
+    t->place = 0;
     if (chance(t, t->late)) {
         issue(t, EMBED + 1, -bytes);
         t->owed = (uint64_t)bytes;
@@ -139,8 +154,11 @@ static void step(trainer_t *t)
     }
     const unsigned size = t->size;
     t->size = 1; /* parameters have the same sizes in every step */
-    for (unsigned i = 0; i < t->parameters; i++)
+    for (unsigned i = 0; i < t->parameters; i++) {
+        t->place = 1 + i;
         issue(t, ADAMW, 0);
+    }
+    t->place = 0;
     t->size = size;
 }
 
@@ -215,9 +233,8 @@ static unsigned steps_until_known(trainer_t *t, void (*one)(trainer_t *), size_t
 
 /* ---- the step ---- */
 
-static void step_of_any_depth_is_found_within_three_periods(void **state)
+static void find_steps_of_any_depth(bool places)
 {
-    (void)state;
     const unsigned shapes[][3] = {{1, 1, 2},     {2, 1, 3},   {12, 1, 13},  {48, 1, 49},  {12, 4, 13},
                                   {3, 32, 4},    {4, 2, 1},   {6, 8, 1},    {12, 2, 100}, {2, 2, 60},
                                   {24, 1, 1},    {5, 3, 9},   {48, 16, 90}, {1, 64, 2},   {12, 1, 1000},
@@ -225,6 +242,7 @@ static void step_of_any_depth_is_found_within_three_periods(void **state)
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         trainer_t t = start(shapes[i][0], shapes[i][1]);
         t.parameters = shapes[i][2];
+        t.places = places;
         const unsigned needed = steps_until_known(&t, step, step_operations(&t), 4);
         print_message("%u layers x %u, %u parameters: %u operations, known after %u steps\n", shapes[i][0],
                       shapes[i][1], shapes[i][2], step_operations(&t), needed);
@@ -232,8 +250,16 @@ static void step_of_any_depth_is_found_within_three_periods(void **state)
         REQUIRE(&t, ebb_step_period(t.finder) == step_operations(&t));
         steps(&t, 20);
         REQUIRE(&t, ebb_step_period(t.finder) == step_operations(&t));
+        REQUIRE(&t, !places || t.micro_batches > 1 || t.count[EBB_STEP_FOUND] == 1);
         end(&t);
     }
+}
+
+static void step_of_any_depth_is_found_within_three_periods(void **state)
+{
+    (void)state;
+    find_steps_of_any_depth(false);
+    find_steps_of_any_depth(true);
 }
 
 /* After the first right answer every step ends in a boundary, at the same place. */
@@ -773,20 +799,23 @@ static void growing_repetition_is_no_step(void **state)
     end(&t);
 }
 
-/* An optimizer of many launches per tensor repeats at the end of every step: for a while at most it is taken for the
- * step, and never where its memory tells that it is only a part. */
+/* An optimizer of many launches per tensor repeats at the end of every step, each time with another tensor. */
 static void loop_of_the_optimizer_is_no_step(void **state)
 {
     (void)state;
     for (unsigned tensors = 4; tensors <= 150; tensors += 73) {
         trainer_t t = start(12, 1);
         t.parameters = 0;
+        t.places = true;
         unsigned known_at = 99;
         const unsigned operations = step_operations(&t) + 11 * tensors;
         for (unsigned n = 0; n < 8; n++) {
             step(&t);
-            for (unsigned i = 0; i < 11 * tensors; i++)
+            for (unsigned i = 0; i < 11 * tensors; i++) {
+                t.place = i % 11 < 4 ? 1 + i / 11 : 0; /* weights; gradients and scratch alone */
                 push(&t, ADAMW + i % 11, 1, 0, false);
+            }
+            t.place = 0;
             if (!n)
                 REQUIRE(&t, t.count[EBB_STEP_FOUND] == 0);
             if (known_at == 99 && ebb_step_period(t.finder) == operations)
@@ -798,23 +827,52 @@ static void loop_of_the_optimizer_is_no_step(void **state)
     }
 }
 
-/* ---- steps that the program marks ---- */
+/* ---- steps in one allocation, and steps that the program marks ---- */
 
-/* All in one allocation: nothing tells the layers' loops from a step. */
+/* A third of the layers' operations go by scratch that they share. */
+static void arena_push(trainer_t *t, uint64_t function, unsigned place)
+{
+    t->place = place % 3 == 2 ? 1 : 2 + place;
+    push(t, function, 1, 0, false);
+}
+
+/* All in one allocation: nothing tells the layers' loops from a step but where in it they are. */
 static void arena_step(trainer_t *t)
 {
     t->step_operations = 0;
     t->mark = t->marks;
-    push(t, EMBED, 1, 0, false);
-    for (unsigned i = 0; i < 6 * t->layers; i++)
-        push(t, FORWARD + i % 6, 1, 0, false);
-    push(t, LOSS, 1, 0, false);
-    for (unsigned i = 0; i < 9 * t->layers; i++)
-        push(t, BACKWARD + i % 9, 1, 0, false);
-    push(t, ADAMW, 1, 0, false);
+    for (unsigned m = 0; m < t->micro_batches; m++) {
+        t->input = true;
+        arena_push(t, EMBED, 0);
+        t->input = false;
+        for (unsigned i = 0; i < 6 * t->layers; i++)
+            arena_push(t, FORWARD + i % 6, i);
+        arena_push(t, LOSS, 0);
+        for (unsigned i = 0; i < 9 * t->layers; i++)
+            arena_push(t, BACKWARD + i % 9, 6 * t->layers + i);
+    }
+    arena_push(t, ADAMW, 0);
 }
 
 enum { ARENA_LAYERS = 24, ARENA_STEP = 15 * ARENA_LAYERS + 3 };
+
+static void step_in_one_allocation_is_found_by_its_places(void **state)
+{
+    (void)state;
+    for (unsigned layers = 2; layers <= 96; layers += layers / 2)
+        for (unsigned micro_batches = 1; micro_batches <= 4; micro_batches *= 2) {
+            trainer_t t = start(layers, micro_batches);
+            const unsigned operations = micro_batches * (15 * layers + 2) + 1;
+            t.places = true;
+            REQUIRE(&t, steps_until_known(&t, arena_step, operations, 3) <= 3);
+            for (unsigned i = 0; i < 20; i++)
+                arena_step(&t);
+            REQUIRE(&t,
+                    t.count[EBB_STEP_FOUND] == (micro_batches > 1 ? 2 : 1) && t.count[EBB_STEP_LOST] == 0);
+            REQUIRE(&t, ebb_step_period(t.finder) == operations);
+            end(&t);
+        }
+}
 
 static void marked_steps_are_found_where_layers_repeat_alike(void **state)
 {
@@ -876,6 +934,7 @@ static void marks_that_begin_late_replace_what_was_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(step_in_one_allocation_is_found_by_its_places),
         cmocka_unit_test(marked_steps_are_found_where_layers_repeat_alike),
         cmocka_unit_test(boundary_is_where_the_mark_is),
         cmocka_unit_test(marks_that_begin_late_replace_what_was_found),

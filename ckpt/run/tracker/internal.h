@@ -134,11 +134,12 @@ enum {
 
 typedef struct entry {
     uint64_t coarse, fine;
-    uint64_t triple; /* of this and the two coarse hashes before */
-    uint64_t live;   /* the fewest bytes since the operation before in the stream */
-    uint8_t weight;  /* in the past: how surprising it is, about in bits */
-    uint8_t missed;  /* in a signature: how often it was left out */
-    bool turn, mark; /* ebb_step_operation_t */
+    uint64_t triple;                   /* of this and the two coarse hashes before */
+    uint64_t live;                     /* the fewest bytes since the operation before in the stream */
+    uint64_t place, born, allocations; /* ebb_step_operation_t */
+    uint8_t weight;                    /* in the past: how surprising it is, about in bits */
+    uint8_t missed;                    /* in a signature: how often it was left out */
+    bool input, turn, mark;            /* ebb_step_operation_t */
 } entry_t;
 
 /* ---- the past (step_past.c) ---- */

@@ -369,7 +369,7 @@ ebb_step_event_t follow_take(follow_t *f, const past_t *p)
 /* ---- a new variant ---- */
 
 /* Where [from, to), repeated, begins best: where the program says so, else with the fewest bytes alive; of such points at one that the program has a
- * name for, else behind a stretch that is part of it now, else here (`from`), else the last one. */
+ * name for, else behind a stretch that is part of it now, else where data comes from the host, else here (`from`), else the last one. */
 static size_t best_boundary(const follow_t *f, const past_t *p, size_t from, size_t to)
 {
     const bool marked = past_is_marked(p, from, to);
@@ -385,7 +385,8 @@ static size_t best_boundary(const follow_t *f, const past_t *p, size_t from, siz
         const entry_t *e = at(p, i), *b = at(p, best);
         if (marked && !e->mark)
             continue;
-        const unsigned rank = e->turn ? 3 : i == after ? 2 : i == from ? 1 : 0;
+        const bool input = e->input && i > oldest(p) && !at(p, i - 1)->input;
+        const unsigned rank = e->turn ? 4 : i == after ? 3 : input ? 2 : i == from ? 1 : 0;
         if (e->live < b->live || (e->live == b->live && rank >= best_rank)) {
             best = i;
             best_rank = rank;
@@ -404,7 +405,7 @@ bool follow_adopt(follow_t *f, const past_t *p, size_t period)
         return false;
     variant_t *k = variant_at(f, made);
     const size_t before = to - period;
-    variants_keep_common(k, p, before > period + TAIL ? before - period - TAIL : 0, before + TAIL);
+    variants_keep_common(k, p, before > period ? before - period : 0, before + TAIL);
     variants_forget_contained(&f->variants, made);
     f->stretches = 0;
     f->search_until = p->count + MOST_PARTS * period;

@@ -14,7 +14,15 @@ void past_push(past_t *p, const ebb_step_operation_t *op, uint64_t live, bool ma
 {
     const size_t i = p->count++;
     entry_t *e = at(p, i);
-    *e = (entry_t){.coarse = op->coarse, .fine = op->fine, .live = live, .turn = op->turn, .mark = mark};
+    *e = (entry_t){.coarse = op->coarse,
+                   .fine = op->fine,
+                   .live = live,
+                   .place = op->place,
+                   .born = op->born,
+                   .allocations = op->allocations,
+                   .input = op->input,
+                   .turn = op->turn,
+                   .mark = mark};
     e->triple = i < 2 ? op->coarse : triple_of(at(p, i - 2)->coarse, at(p, i - 1)->coarse, op->coarse);
 }
 

@@ -23,12 +23,13 @@ enum {
 
 /* A distance under trial. */
 typedef struct candidate {
-    track_t track;         /* the past, compared with itself */
-    size_t first;          /* where track.next began */
-    size_t whole;          /* where it must be for a whole period */
-    size_t try_at;         /* not examined before this operation */
-    uint64_t right, wrong; /* weights */
-    bool complete;         /* a whole period could have been a step */
+    track_t track;            /* the past, compared with itself */
+    size_t first;             /* where track.next began */
+    size_t whole;             /* where it must be for a whole period */
+    size_t try_at;            /* not examined before this operation */
+    uint64_t right, wrong;    /* weights */
+    uint64_t back, elsewhere; /* operations whose place was the same a period ago; was another */
+    bool complete;            /* a whole period could have been a step */
 } candidate_t;
 
 /* Where a pair of operations occurred last. Open addressing; emptied when half full. */
@@ -52,8 +53,6 @@ struct search {
     size_t candidates;
     false_loop_t loop[FALSE_LOOPS];
     size_t loops; /* noted so far */
-    uint64_t peak;
-    size_t peak_at;
 };
 
 search_t *search_new(void)
@@ -223,14 +222,32 @@ static bool is_under_trial(const search_t *s, const past_t *p, size_t distance, 
     return false;
 }
 
+/* Of the newest operation, which is the one at `before` again. Only what was allocated a period before that, or as the past begins, says something:
+ * the rest is this period's own, and anywhere. */
+static void compare_places(candidate_t *c, const past_t *p, size_t before)
+{
+    const size_t newest = p->count - 1, period = newest - before;
+    const entry_t *now = at(p, newest), *then = at(p, before);
+    const uint64_t allocations =
+        at(p, before > oldest(p) + period ? before - period : oldest(p))->allocations;
+    if (!now->place || !then->place || now->born > allocations || then->born > allocations)
+        return;
+    if (now->place == then->place)
+        c->back++;
+    else
+        c->elsewhere++;
+}
+
 /* False: it is over. */
 static bool advance(search_t *s, candidate_t *c, const past_t *p)
 {
     const view_t v = view_of_past(p);
     resumed_t r;
     const moved_t moved = track_take(&c->track, &v, p, p->count - 1, &r);
-    if (moved == FITS)
+    if (moved == FITS) {
         c->right += at(p, p->count - 1)->weight;
+        compare_places(c, p, c->track.next - 1);
+    }
     if (moved == RESUMED) {
         weigh(c, p, &r);
         if (is_under_trial(s, p, p->count - c->track.next, c))
@@ -253,17 +270,6 @@ static bool is_balanced(const extent_t *a, const extent_t *b)
     return 64 * change <= b->most - b->fewest;
 }
 
-/* Much less memory is in use than was before: a loop at the end of a step, which repeats often, and is a part only of
- * what has happened since. */
-static bool is_aside_of_peak(const search_t *s, const past_t *p, const candidate_t *c, size_t period,
-                             const extent_t *e)
-{
-    const size_t span = run_of(c) + period, since = p->count - s->peak_at;
-    if (s->peak <= e->fewest || s->peak - e->fewest <= 2 * (e->most - e->fewest))
-        return false;
-    return span > 8 * period ? 100 * span < 99 * since : 4 * span < 3 * since;
-}
-
 static bool could_be_a_step(search_t *s, const past_t *p, candidate_t *c, size_t period)
 {
     uint64_t sample[SAMPLES];
@@ -271,11 +277,9 @@ static bool could_be_a_step(search_t *s, const past_t *p, candidate_t *c, size_t
         return false;
     const extent_t before = past_extent(p, p->count - 2 * period, p->count - period),
                    now = past_extent(p, p->count - period, p->count);
-    if (!is_balanced(&before, &now))
+    if (!is_balanced(&before, &now) || c->elsewhere > c->back)
         return false;
     c->complete = true;
-    if (is_aside_of_peak(s, p, c, period, &now))
-        return false;
     sample_of(p, p->count - period, p->count, sample);
     const false_loop_t *l = find_loop(s, sample, period);
     return !l || 4 * run_of(c) > 5 * l->run;
@@ -322,10 +326,6 @@ size_t search_take(search_t *s, past_t *p, wanted_fn wanted, const void *context
     const size_t distance = distance_of_last(s, p);
     entry_t *newest = at(p, p->count - 1);
     newest->weight = weight_of(distance);
-    if (newest->live >= s->peak) {
-        s->peak = newest->live;
-        s->peak_at = p->count - 1;
-    }
     for (size_t i = 0; i < s->candidates;) {
         candidate_t *c = &s->candidate[i];
         if (!advance(s, c, p)) {

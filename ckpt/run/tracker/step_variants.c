@@ -237,7 +237,7 @@ void variants_keep_common(variant_t *variant, const past_t *p, size_t from, size
     moved_t moved = FITS;
     for (size_t i = from > oldest(p) ? from : oldest(p); i < to && t.next < v.end && moved != OFF; i++) {
         moved = track_take(&t, &v, p, i, &r);
-        if (moved == RESUMED)
+        if (moved == RESUMED && t.matched > r.matched_now) /* before anything has fit, a gap says nothing */
             mark_missed(variant, t.next - r.matched_now - r.missing_now, r.missing_now);
     }
     const size_t left = v.end - t.next;

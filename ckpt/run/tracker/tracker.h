@@ -24,7 +24,8 @@
  *
  * Seen of an operation are two hashes without addresses and scalar values: the coarse one (function, shape of the
  * arguments) finds the step and the place in it, the fine one (geometry and sizes as well) tells step variants apart:
- * another batch size, say. Of memory, the fewest bytes that were alive since the operation before.
+ * another batch size, say. Of memory, the fewest bytes that were alive since the operation before, and where the operation's oldest operand
+ * lies: in which allocation, and where in it.
  *
  * Glossary
  *   stream      the operations of one stream; where several threads issue into it, of one thread and stream as well.
@@ -39,11 +40,12 @@
  *   extra     an operation of a step that is not in its signature; missing: one of the signature that was left out
  *   aside     an operation that may stand anywhere and counts for nothing: a copy to the host, which logs or saves
  *
- * What is a step. A stretch that repeats at once, but for a few extra and missing operations, and gives back all that
- * it allocates. Layers repeat too, but a forward pass keeps allocating; other loops (an optimizer's launches) end, and
- * what has ended once must repeat for longer the next time. Operations count by how surprising they are: long runs of
- * one function prove nothing. A longer period replaces a shorter one if it explains what stands between the shorter
- * one's occurrences: micro-batches and their optimizer. The boundary is put where the fewest bytes are alive. Where the program
+ * What is a step. A stretch that repeats at once, but for a few extra and missing operations, gives back all that
+ * it allocates, and comes back to the same places. Layers repeat too, and so does an optimizer's loop over its tensors, but
+ * each time with other weights; a forward pass also keeps allocating. Other loops end, and what has ended once must repeat
+ * for longer the next time. Operations count by how surprising they are: long runs of one function prove nothing. A longer period replaces a shorter one if it explains what stands between the shorter
+ * one's occurrences: micro-batches and their optimizer. The boundary is put where the fewest bytes are alive, and where that is
+ * so everywhere, as in one large allocation, where data comes from the host. Where the program
  * marks its steps, only a period that contains a mark is one, and the boundary is put at a mark; what was found before the first is forgotten.
  *
  * Following. At a boundary every variant is possible; those that the operations do not fit drop out. Which one is
@@ -69,9 +71,14 @@ typedef struct ebb_step_operation {
     uint64_t stream, thread; /* any numbers that tell them apart */
     uint64_t coarse, fine;
     uint64_t live_bytes; /* the fewest since the operation before */
+    uint64_t place;      /* of its oldest operand: any number but 0; 0: it has none */
+    /* Allocations of the program: up to that operand's own, and so far. */
+    uint64_t born, allocations;
     bool aside;
+    bool input; /* it brings data from the host: a batch, as steps begin */
     bool turn; /* the program has begun or ended something that it has a name for (NVTX): a likely boundary */
-    bool mark; /* the program says that a step begins (ebb_step_mark): with it, and the next operation of each stream */
+    /* The program says that a step begins (ebb_step_mark): with it, and the next operation of each stream. */
+    bool mark;
 } ebb_step_operation_t;
 
 typedef struct ebb_step_variant {
