@@ -9,34 +9,59 @@
 
 /* ---- what a graph mentions ---- */
 
+static const char *const any_of_it = "a graph may mention any of it";
+
+/* What is mentioned from now on is pinned. */
+static bool pins(ebb_t *ebb, const ebb_mentions_t *m)
+{
+    return !ebb->hook->apart || m->stays || m == &ebb->hook->common;
+}
+
 void ebb_mentions_all(ebb_t *ebb, ebb_mentions_t *m)
 {
-    if (!m->all)
-        ebb_keep_everything(ebb, "a graph may mention any of it");
+    if (!m->all && pins(ebb, m))
+        ebb_keep_everything(ebb, any_of_it);
     m->all = true;
 }
 
-ebb_status_t ebb_mentions_add(ebb_mentions_t *m, ebb_buffer_t *b)
+ebb_status_t ebb_mentions_add(ebb_mentions_t *m, ebb_buffer_t *b, bool copied)
 {
+    ebb_t *ebb = b->range->device->ebb;
     bool added;
-    if (ebb_table_find(&m->refs, sizeof(ebb_pinned_ref_t), b->generation))
-        return 0;
-    EBB_TRY(ebb_table_pin(b));
-    ebb_pinned_ref_t *ref = ebb_table_add(&m->refs, sizeof *ref, b->generation, &added);
-    if (ref)
-        *ref = ebb_pinned_ref(b);
+    ebb_mention_t *mention = ebb_table_find(&m->refs, sizeof *mention, b->generation);
+    bool pinned = mention && mention->pinned;
+    if (!pinned && (copied || pins(ebb, m))) {
+        const bool was_apart = ebb->hook->apart;
+        ebb_status_t status = ebb_table_pin(b);
+        if (status && !was_apart && ebb_graphs_come_apart(ebb))
+            status = copied || pins(ebb, m) ? ebb_table_pin(b) : 0; /* there is more room now */
+        EBB_TRY(status);
+        pinned = copied || pins(ebb, m);
+    }
+    if (!mention)
+        mention = ebb_table_add(&m->refs, sizeof *mention, b->generation, &added);
     else
-        ebb_mentions_all(b->range->device->ebb, m);
+        copied |= mention->copied;
+    if (mention)
+        *mention = (ebb_mention_t){ebb_pinned_ref(b), pinned, copied};
+    else
+        ebb_mentions_all(ebb, m);
     return 0;
+}
+
+static ebb_mention_t *next(ebb_t *ebb, const ebb_mentions_t *m, size_t *at, ebb_buffer_t **buffer)
+{
+    ebb_mention_t *mention = m->refs.at;
+    for (; *at < m->refs.room; ++*at)
+        if (mention[*at].ref.generation && (*buffer = ebb_pinned_get(ebb, mention[*at].ref)))
+            return &mention[(*at)++];
+    return NULL;
 }
 
 ebb_buffer_t *ebb_mentions_next(ebb_t *ebb, const ebb_mentions_t *m, size_t *at)
 {
-    const ebb_pinned_ref_t *ref = m->refs.at;
     ebb_buffer_t *b = NULL;
-    for (; !b && *at < m->refs.room; ++*at)
-        b = ref[*at].generation ? ebb_pinned_get(ebb, ref[*at]) : NULL;
-    return b;
+    return next(ebb, m, at, &b) ? b : NULL;
 }
 
 void ebb_mentions_add_all(ebb_t *ebb, ebb_mentions_t *to, const ebb_mentions_t *from)
@@ -45,16 +70,64 @@ void ebb_mentions_add_all(ebb_t *ebb, ebb_mentions_t *to, const ebb_mentions_t *
         return;
     size_t at = 0;
     for (ebb_buffer_t *b = ebb_mentions_next(ebb, from, &at); b; b = ebb_mentions_next(ebb, from, &at))
-        ebb_mentions_add(to, b);
+        ebb_mentions_add(to, b, false);
     to->alloc_bytes += from->alloc_bytes;
     to->all |= from->all;
+    to->owns |= from->owns;
+}
+
+static void let_go(ebb_t *ebb, ebb_mentions_t *m, bool copied)
+{
+    ebb_mention_t *mention;
+    ebb_buffer_t *b;
+    size_t at = 0;
+    while ((mention = next(ebb, m, &at, &b)))
+        if (mention->pinned && (copied || !mention->copied)) {
+            ebb_buffer_release(b);
+            mention->pinned = false;
+        }
+}
+
+static ebb_status_t pin(ebb_t *ebb, const ebb_mentions_t *m, bool all)
+{
+    ebb_mention_t *mention;
+    ebb_buffer_t *b;
+    size_t at = 0;
+    while ((mention = next(ebb, m, &at, &b)))
+        if (!mention->pinned && (all || mention->copied)) {
+            EBB_TRY(ebb_table_pin(b));
+            mention->pinned = true;
+        }
+    return 0;
+}
+
+ebb_status_t ebb_mentions_show(ebb_t *ebb, const ebb_mentions_t *m)
+{
+    return pin(ebb, m, false);
+}
+
+ebb_status_t ebb_mentions_stay(ebb_t *ebb, ebb_mentions_t *m)
+{
+    const ebb_status_t status = m->stays ? 0 : pin(ebb, m, true);
+    if (status)
+        let_go(ebb, m, true);
+    if (status || m->stays)
+        return status;
+    if (m->all)
+        ebb_keep_everything(ebb, any_of_it);
+    m->stays = true;
+    return 0;
+}
+
+void ebb_mentions_let_go(ebb_t *ebb, ebb_mentions_t *m)
+{
+    if (!pins(ebb, m))
+        let_go(ebb, m, true);
 }
 
 void ebb_mentions_clear(ebb_t *ebb, ebb_mentions_t *m)
 {
-    size_t at = 0;
-    for (ebb_buffer_t *b = ebb_mentions_next(ebb, m, &at); b; b = ebb_mentions_next(ebb, m, &at))
-        ebb_buffer_release(b);
+    let_go(ebb, m, true);
     free(m->refs.at);
     *m = (ebb_mentions_t){0};
 }
@@ -76,6 +149,8 @@ typedef struct ebb_graph {
     struct ebb_graph *within; /* the outermost that it is a part of, which speaks for it */
     bool astray;              /* it is a part of another, unknown one */
     ebb_mentions_t mentions;
+    ebb_nodes_t *nodes; /* of an executable one; owns */
+    ebb_mark_t last;    /* launch, node by node */
     struct ebb_graph *next;
 } graph_t;
 
@@ -143,8 +218,32 @@ void ebb_graph_forget(ebb_t *ebb, const void *handle)
         }
         *link = g->next;
         ebb_mentions_clear(ebb, &g->mentions);
+        ebb_nodes_delete(g->nodes);
         free(g);
     }
+}
+
+void ebb_graph_give_nodes(ebb_t *ebb, const void *exec, ebb_nodes_t *nodes)
+{
+    graph_t *g = find_or_make(ebb, exec);
+    if (g) {
+        ebb_nodes_delete(g->nodes);
+        g->nodes = nodes;
+    } else {
+        ebb_nodes_delete(nodes);
+    }
+}
+
+ebb_nodes_t *ebb_graph_nodes(ebb_t *ebb, const void *exec)
+{
+    const graph_t *g = find(ebb, exec);
+    return g ? g->nodes : NULL;
+}
+
+ebb_mark_t *ebb_graph_last_launch(ebb_t *ebb, const void *exec)
+{
+    graph_t *g = find(ebb, exec);
+    return g ? &g->last : NULL;
 }
 
 /* ---- captures ---- */
@@ -246,7 +345,7 @@ ebb_status_t ebb_capture_note(const ebb_operation_t *op)
     ebb_t *ebb = ebb_stream_device(op->stream)->ebb;
     ebb_mentions_t *m = mentions_of(ebb, ebb_stream_handle(op->stream));
     for (uint32_t i = 0; i < op->access_count; i++)
-        EBB_TRY(ebb_mentions_add(m, op->access[i].buffer));
+        EBB_TRY(ebb_mentions_add(m, op->access[i].buffer, op->kind != EBB_KERNEL));
     if (op->opaque)
         ebb_mentions_all(ebb, m);
     return 0;
@@ -255,4 +354,46 @@ ebb_status_t ebb_capture_note(const ebb_operation_t *op)
 void ebb_capture_note_alloc(ebb_t *ebb, CUstream stream, size_t bytes)
 {
     mentions_of(ebb, stream)->alloc_bytes += bytes;
+}
+
+/* ---- apart ---- */
+
+bool ebb_graphs_come_apart(ebb_t *ebb)
+{
+    struct ebb_hook *hook = ebb->hook;
+    if (hook->apart || !ebb_nodes_can_be_read())
+        return hook->apart;
+    ebb_log(EBB_INFO, "memory is short: graphs are launched node by node from now on");
+    hook->apart = true;
+    for (capture_t *c = hook->captures; c; c = c->next)
+        let_go(ebb, &c->mentions, false);
+    for (graph_t *g = hook->graphs; g; g = g->next) {
+        g->mentions.stays = g->mentions.counted && !g->nodes; /* executable, and launched as one */
+        ebb_mentions_let_go(ebb, &g->mentions);
+    }
+    return true;
+}
+
+bool ebb_graphs_give_back(ebb_device_t *dev)
+{
+    CUdevice device;
+    size_t bytes = 0;
+    const bool possible = !ebb_captures_under_way(dev->ebb) && ebb_driver.cuDeviceGraphMemTrim;
+    for (const graph_t *g = dev->ebb->hook->graphs; g && possible; g = g->next)
+        bytes += g->nodes && g->mentions.counted == dev ? g->mentions.alloc_bytes : 0;
+    if (!bytes || !ebb_graphs_come_apart(dev->ebb))
+        return false;
+    for (graph_t *g = dev->ebb->hook->graphs; g; g = g->next) {
+        if (!g->nodes || g->mentions.counted != dev)
+            continue;
+        ebb_mark_wait(g->last);
+        ebb_foreign_uncount(dev, g->mentions.alloc_bytes);
+        g->mentions.alloc_bytes = 0;
+    }
+    return !ebb_driver.cuCtxGetDevice(&device) && !ebb_driver.cuDeviceGraphMemTrim(device);
+}
+
+bool ebb_graphs_are_apart(ebb_device_t *dev)
+{
+    return dev->ebb->hook->apart || (ebb_run_wants_operations(dev) && ebb_graphs_come_apart(dev->ebb));
 }

@@ -281,6 +281,8 @@ typedef struct purpose {
 
 static void shrink(ebb_device_t *dev)
 {
+    if (ebb_graphs_give_back(dev) && ebb_heap_measure(dev))
+        return;
     ebb_run_interrupted(dev, "what is held beside ebb's memory has grown");
     ebb_heap_shrink(dev);
 }

@@ -1,6 +1,7 @@
 /* graph.c: streams captured into graphs, graphs made node by node, and their launches. See capture.h.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "alloc/base/status.h"
 #include "alloc/device.h"
@@ -88,7 +89,7 @@ static ebb_status_t mention_addresses(ebb_t *ebb, ebb_mentions_t *m, const CUdev
     for (size_t i = 0; i < count; i++) {
         ebb_buffer_t *b = ebb_buffer_at(ebb, address[i]);
         if (b)
-            EBB_TRY(ebb_mentions_add(m, b));
+            EBB_TRY(ebb_mentions_add(m, b, true));
     }
     return 0;
 }
@@ -106,7 +107,7 @@ static ebb_status_t mention_kernel(ebb_t *ebb, ebb_mentions_t *m, CUfunction f, 
         op.opaque = true;
     }
     for (uint32_t i = 0; i < op.access_count && !status; i++)
-        status = ebb_mentions_add(m, op.access[i].buffer);
+        status = ebb_mentions_add(m, op.access[i].buffer, false);
     if (op.opaque)
         ebb_mentions_all(ebb, m);
     ebb_args_end(&args);
@@ -273,10 +274,95 @@ static CUresult embedded(CUresult result, const CUgraph *graph)
     PLAIN_CALL(name, (CUgraphNode at, const type *p), AFTER(mention(NULL, p), EBB_PASS(name, (at, p))))
 #define EXEC_SET_CALL(name, type, mention)                                                                   \
     PLAIN_CALL(name, (CUgraphExec exec, CUgraphNode at, const type *p),                                      \
-               AFTER(mention(exec, p), EBB_PASS(name, (exec, at, p))))
+               AFTER(mention(exec, p), followed_##mention(EBB_PASS(name, (exec, at, p)), exec, at, p)))
 #define EXEC_SET_IN_CONTEXT_CALL(name, type, mention)                                                        \
-    PLAIN_CALL(name, (CUgraphExec exec, CUgraphNode at, const type *p, CUcontext context),                   \
-               AFTER(mention(exec, p), EBB_PASS(name, (exec, at, p, context))))
+    PLAIN_CALL(                                                                                              \
+        name, (CUgraphExec exec, CUgraphNode at, const type *p, CUcontext context),                          \
+        AFTER(mention(exec, p), followed_##mention(EBB_PASS(name, (exec, at, p, context)), exec, at, p)))
+
+/* A node of an executable graph has changed: NULL: in a way that is not followed. */
+static CUresult followed(CUresult result, CUgraphExec exec, CUgraphNode at, const CUgraphNodeParams *p)
+{
+    const ebb_device_t *dev = result ? NULL : ebb_enter_work();
+    if (!dev)
+        return result;
+    ebb_nodes_t *nodes = ebb_graph_nodes(dev->ebb, exec);
+    if (nodes && !(p && ebb_nodes_set(dev->ebb, nodes, at, p)))
+        ebb_graph_give_nodes(dev->ebb, exec, NULL);
+    ebb_unlock();
+    return result;
+}
+
+static CUresult followed_kernel(CUresult result, CUgraphExec exec, CUgraphNode at,
+                                const CUDA_KERNEL_NODE_PARAMS_v2 *p)
+{
+    if (result)
+        return result;
+    const CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_KERNEL,
+                                      .kernel = {.func = p->func,
+                                                 .gridDimX = p->gridDimX,
+                                                 .gridDimY = p->gridDimY,
+                                                 .gridDimZ = p->gridDimZ,
+                                                 .blockDimX = p->blockDimX,
+                                                 .blockDimY = p->blockDimY,
+                                                 .blockDimZ = p->blockDimZ,
+                                                 .sharedMemBytes = p->sharedMemBytes,
+                                                 .kernelParams = p->kernelParams,
+                                                 .extra = p->extra,
+                                                 .kern = p->kern}};
+    return followed(result, exec, at, &params);
+}
+
+static CUresult followed_kernel_old(CUresult result, CUgraphExec exec, CUgraphNode at,
+                                    const CUDA_KERNEL_NODE_PARAMS_v1 *p)
+{
+    CUDA_KERNEL_NODE_PARAMS_v2 params = {.func = NULL};
+    if (!result)
+        memcpy(&params, p, sizeof *p); /* which the newer one begins with */
+    return followed_kernel(result, exec, at, &params);
+}
+
+static CUresult followed_copy(CUresult result, CUgraphExec exec, CUgraphNode at, const CUDA_MEMCPY3D *p)
+{
+    if (result)
+        return result;
+    const CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEMCPY, .memcpy = {.copyParams = *p}};
+    return followed(result, exec, at, &params);
+}
+
+static CUresult followed_set(CUresult result, CUgraphExec exec, CUgraphNode at,
+                             const CUDA_MEMSET_NODE_PARAMS_v1 *p)
+{
+    if (result)
+        return result;
+    const CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEMSET,
+                                      .memset = {.dst = p->dst,
+                                                 .pitch = p->pitch,
+                                                 .value = p->value,
+                                                 .elementSize = p->elementSize,
+                                                 .width = p->width,
+                                                 .height = p->height}};
+    return followed(result, exec, at, &params);
+}
+
+static CUresult followed_words(CUresult result, CUgraphExec exec, CUgraphNode at,
+                               const CUDA_BATCH_MEM_OP_NODE_PARAMS *p)
+{
+    (void)p;
+    return followed(result, exec, at, NULL);
+}
+
+static CUresult enabled(CUresult result, CUgraphExec exec, CUgraphNode at, bool on)
+{
+    const ebb_device_t *dev = result ? NULL : ebb_enter_work();
+    if (!dev)
+        return result;
+    ebb_nodes_t *nodes = ebb_graph_nodes(dev->ebb, exec);
+    if (nodes && !ebb_nodes_enable(nodes, at, on))
+        ebb_graph_give_nodes(dev->ebb, exec, NULL);
+    ebb_unlock();
+    return result;
+}
 
 ADD_CALL(cuGraphAddKernelNode, CUDA_KERNEL_NODE_PARAMS_v1, kernel_old)
 ADD_CALL(cuGraphAddKernelNode_v2, CUDA_KERNEL_NODE_PARAMS_v2, kernel)
@@ -301,7 +387,10 @@ PLAIN_CALL(cuGraphAddChildGraphNode,
            (CUgraphNode * out, CUgraph graph, const CUgraphNode *nodes, size_t count, CUgraph of),
            AFTER(child(graph, of), EBB_PASS(cuGraphAddChildGraphNode, (out, graph, nodes, count, of))))
 PLAIN_CALL(cuGraphExecChildGraphNodeSetParams, (CUgraphExec exec, CUgraphNode at, CUgraph of),
-           AFTER(child(exec, of), EBB_PASS(cuGraphExecChildGraphNodeSetParams, (exec, at, of))))
+           AFTER(child(exec, of),
+                 followed(EBB_PASS(cuGraphExecChildGraphNodeSetParams, (exec, at, of)), exec, at, NULL)))
+PLAIN_CALL(cuGraphNodeSetEnabled, (CUgraphExec exec, CUgraphNode at, unsigned on),
+           enabled(EBB_PASS(cuGraphNodeSetEnabled, (exec, at, on)), exec, at, on))
 PLAIN_CALL(cuGraphChildGraphNodeGetGraph, (CUgraphNode at, CUgraph *graph),
            embedded(EBB_PASS(cuGraphChildGraphNodeGetGraph, (at, graph)), graph))
 PLAIN_CALL(cuGraphAddNode,
@@ -316,26 +405,41 @@ PLAIN_CALL(cuGraphAddNode_v2,
 PLAIN_CALL(cuGraphNodeSetParams, (CUgraphNode at, CUgraphNodeParams *p),
            AFTER(node(NULL, p), EBB_PASS(cuGraphNodeSetParams, (at, p))))
 PLAIN_CALL(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode at, CUgraphNodeParams *p),
-           AFTER(node(exec, p), EBB_PASS(cuGraphExecNodeSetParams, (exec, at, p))))
+           AFTER(node(exec, p), followed(EBB_PASS(cuGraphExecNodeSetParams, (exec, at, p)), exec, at, p)))
 
 /* ---- graphs as a whole ---- */
 
-/* What the graph allocates itself is the driver's, and counted for as long as it can be launched. */
-static bool count_allocations(CUgraph graph, size_t *bytes)
+/* Of a graph that is made executable. */
+typedef struct instance {
+    CUgraph graph;
+    bool on_device;     /* the device may launch it */
+    size_t counted;     /* bytes that it allocates */
+    ebb_nodes_t *nodes; /* what it is launched by once graphs have come apart, or NULL */
+} instance_t;
+
+/* What the graph allocates itself is the driver's, and counted for as long as it can be launched as one. False: it does not fit. */
+static bool prepare(instance_t *in)
 {
-    *bytes = 0;
     ebb_device_t *dev = ebb_enter();
     if (!dev)
         return true;
-    const ebb_mentions_t *m = ebb_graph_known_mentions(dev->ebb, graph);
-    bool counted = !m || ebb_foreign_count(dev, m->alloc_bytes);
-    if (counted && m)
-        *bytes = m->alloc_bytes;
-    if (!counted)
+    const ebb_mentions_t *m = ebb_graph_known_mentions(dev->ebb, in->graph);
+    in->nodes = in->on_device || (m && m->owns) ? NULL : ebb_nodes_read(dev->ebb, in->graph);
+    const size_t bytes = in->nodes ? ebb_nodes_peak(in->nodes) : m ? m->alloc_bytes : 0;
+    bool apart = in->nodes && ebb_graphs_are_apart(dev), good = true;
+    if (!apart && bytes && !ebb_foreign_count(dev, bytes))
+        apart = good = in->nodes && ebb_graphs_come_apart(dev->ebb);
+    else if (!apart)
+        in->counted = bytes;
+    if (!good)
         ebb_log(EBB_WARN, "out of memory: %zu MiB that a graph allocates do not fit into the budget",
-                m->alloc_bytes >> 20);
+                bytes >> 20);
+    if (m && apart)
+        good = !ebb_mentions_show(dev->ebb, m);
+    if (!good)
+        ebb_nodes_delete(in->nodes);
     ebb_unlock();
-    return counted;
+    return good;
 }
 
 /* A graph that the device itself may launch must find everything in place at any time. */
@@ -349,24 +453,29 @@ static ebb_status_t pin_all(ebb_t *ebb, const ebb_mentions_t *m)
     return 0;
 }
 
-static CUresult instantiated(CUresult result, const CUgraphExec *exec, CUgraph graph, size_t counted,
-                             bool on_device)
+static CUresult instantiated(CUresult result, const CUgraphExec *exec, const instance_t *in)
 {
     ebb_device_t *dev = ebb_enter_work();
-    if (!dev)
+    if (!dev) {
+        ebb_nodes_delete(in->nodes);
         return result;
+    }
     if (result) {
-        ebb_foreign_uncount(dev, counted);
+        ebb_foreign_uncount(dev, in->counted);
+        ebb_nodes_delete(in->nodes);
     } else {
         ebb_graph_forget(dev->ebb, *exec); /* a dead one's */
         ebb_mentions_t *m = ebb_graph_mentions(dev->ebb, *exec);
-        mention_graph(dev->ebb, m, graph);
-        m->alloc_bytes = counted;
+        mention_graph(dev->ebb, m, in->graph);
+        m->alloc_bytes = in->counted;
         m->counted = dev;
-        if (on_device && pin_all(dev->ebb, m))
+        ebb_graph_give_nodes(dev->ebb, *exec, in->nodes);
+        if (in->on_device && (pin_all(dev->ebb, m) || ebb_mentions_stay(dev->ebb, m)))
             ebb_log(EBB_WARN, "%s: a graph that the device may launch needs more than there is",
                     ebb_last_failure());
     }
+    if (ebb_graph_known_mentions(dev->ebb, in->graph))
+        ebb_mentions_let_go(dev->ebb, ebb_graph_mentions(dev->ebb, in->graph));
     ebb_unlock();
     return result;
 }
@@ -374,37 +483,36 @@ static CUresult instantiated(CUresult result, const CUgraphExec *exec, CUgraph g
 static CUresult instantiate_old(CUgraphExec *exec, CUgraph graph, CUgraphNode *failed, char *text,
                                 size_t room, bool first)
 {
-    size_t counted;
-    if (!count_allocations(graph, &counted))
+    instance_t in = {.graph = graph};
+    if (!prepare(&in))
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = first ? EBB_PASS(cuGraphInstantiate, (exec, graph, failed, text, room))
                             : EBB_PASS(cuGraphInstantiate_v2, (exec, graph, failed, text, room));
-    return instantiated(result, exec, graph, counted, false);
+    return instantiated(result, exec, &in);
 }
 
 static CUresult instantiate(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
 {
-    size_t counted;
-    if (!count_allocations(graph, &counted))
+    instance_t in = {.graph = graph, .on_device = flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH};
+    if (!prepare(&in))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    return instantiated(EBB_PASS(cuGraphInstantiateWithFlags, (exec, graph, flags)), exec, graph, counted,
-                        flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH);
+    return instantiated(EBB_PASS(cuGraphInstantiateWithFlags, (exec, graph, flags)), exec, &in);
 }
 
 static CUresult instantiate_with(CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *p,
                                  bool per_thread)
 {
-    size_t counted;
     if (!p)
         return EBB_PASS(cuGraphInstantiateWithParams, (exec, graph, p));
-    if (!count_allocations(graph, &counted))
+    instance_t in = {.graph = graph, .on_device = p->flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH};
+    if (!prepare(&in))
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUstream stream = p->hUploadStream;
     if (per_thread && !stream)
         p->hUploadStream = CU_STREAM_PER_THREAD;
     CUresult result = EBB_PASS(cuGraphInstantiateWithParams, (exec, graph, p));
     p->hUploadStream = stream;
-    return instantiated(result, exec, graph, counted, p->flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH);
+    return instantiated(result, exec, &in);
 }
 
 /* Before the driver may give the handle to another. */
@@ -431,6 +539,16 @@ static CUresult cloned(CUresult result, const CUgraph *clone, CUgraph of)
     return result;
 }
 
+static CUresult owns(CUresult result, CUgraph graph)
+{
+    const ebb_device_t *dev = result ? NULL : ebb_enter_work();
+    if (dev) {
+        ebb_graph_mentions(dev->ebb, graph)->owns = true;
+        ebb_unlock();
+    }
+    return result;
+}
+
 static CUresult updated(CUresult result, CUgraphExec exec, CUgraph by)
 {
     const ebb_device_t *dev = result ? NULL : ebb_enter_work();
@@ -439,6 +557,10 @@ static CUresult updated(CUresult result, CUgraphExec exec, CUgraph by)
         size_t alloc_bytes = m->alloc_bytes; /* an update cannot change it */
         mention_graph(dev->ebb, m, by);
         m->alloc_bytes = alloc_bytes;
+        const ebb_nodes_t *nodes = ebb_graph_nodes(dev->ebb, exec);
+        if (nodes) /* they are changed by the new graph's handles from now on, and are given up at one of the old graph's */
+            ebb_graph_give_nodes(dev->ebb, exec,
+                                 ebb_nodes_all_enabled(nodes) ? ebb_nodes_read(dev->ebb, by) : NULL);
         ebb_unlock();
     }
     return result;
@@ -460,6 +582,8 @@ PLAIN_CALL(cuGraphInstantiateWithParams_ptsz,
            instantiate_with(exec, graph, p, true))
 PLAIN_CALL(cuGraphDestroy, (CUgraph graph), (forget(graph, false), EBB_PASS(cuGraphDestroy, (graph))))
 PLAIN_CALL(cuGraphExecDestroy, (CUgraphExec exec), (forget(exec, true), EBB_PASS(cuGraphExecDestroy, (exec))))
+PLAIN_CALL(cuGraphRetainUserObject, (CUgraph graph, CUuserObject object, unsigned count, unsigned flags),
+           owns(EBB_PASS(cuGraphRetainUserObject, (graph, object, count, flags)), graph))
 PLAIN_CALL(cuGraphClone, (CUgraph * clone, CUgraph of),
            cloned(EBB_PASS(cuGraphClone, (clone, of)), clone, of))
 PLAIN_CALL(cuGraphExecUpdate,
@@ -481,14 +605,52 @@ static CUresult issue_graph(const void *context)
     return EBB_PASS(cuGraphLaunch, (l->exec, l->stream));
 }
 
+static void note_launch(ebb_device_t *dev, const graph_launch_t *l)
+{
+    ebb_mark_t *last = ebb_graph_last_launch(dev->ebb, l->exec);
+    if (last)
+        *last = ebb_mark_here(ebb_stream_of(dev, l->stream));
+}
+
+/* Lock held; when this returns it is not. Launches of one executable graph come one after another, on whatever streams. */
+static CUresult launch_nodes(ebb_device_t *dev, const graph_launch_t *l, ebb_nodes_t *nodes)
+{
+    const ebb_mark_t *last = ebb_graph_last_launch(dev->ebb, l->exec);
+    ebb_stream_t *stream = ebb_stream_of(dev, l->stream);
+    if (ebb_graph_mentions(dev->ebb, l->exec)->alloc_bytes)
+        ebb_graphs_give_back(dev);
+    CUresult result =
+        last->stream && last->stream != stream ? (CUresult)ebb_mark_join(stream, *last) : CUDA_SUCCESS;
+    ebb_unlock();
+    if (!result)
+        result = ebb_nodes_issue(nodes, l->stream);
+    dev = ebb_enter_work();
+    if (dev) {
+        note_launch(dev, l);
+        ebb_unlock();
+    }
+    return result;
+}
+
 static CUresult launch_graph(const graph_launch_t *l)
 {
     ebb_device_t *dev = ebb_enter_work();
     if (!dev)
         return issue_graph(l);
     ebb_t *ebb = dev->ebb;
-    const ebb_mentions_t *m = ebb_graph_known_mentions(ebb, l->exec),
-                         *common = ebb_graph_common_mentions(ebb);
+    const bool captured = ebb_captures_under_way(ebb) && ebb_is_capturing(l->stream);
+    ebb_nodes_t *nodes = captured ? NULL : ebb_graph_nodes(ebb, l->exec);
+    if (nodes && ebb_graphs_are_apart(dev))
+        return launch_nodes(dev, l, nodes);
+    ebb_mentions_t *m = NULL;
+    const ebb_mentions_t *common = ebb_graph_common_mentions(ebb);
+    if (ebb_graph_known_mentions(ebb, l->exec))
+        m = ebb_graph_mentions(ebb, l->exec);
+    const ebb_status_t status = m && ebb->hook->apart ? ebb_mentions_stay(ebb, m) : 0;
+    if (status) {
+        ebb_unlock();
+        return (CUresult)status;
+    }
     size_t room = (m ? m->refs.count : 0) + common->refs.count + 1;
     ebb_access_t *access = malloc(room * sizeof *access);
     ebb_operation_t op = {.kind = EBB_OTHER,
@@ -501,9 +663,22 @@ static CUresult launch_graph(const graph_launch_t *l)
     if (access)
         ebb_mentions_list(ebb, common, &op);
     CUresult result = ebb_issue(&op, issue_graph, l);
+    if (!result && !captured)
+        note_launch(dev, l);
     ebb_unlock();
     free(access);
     return result;
 }
 
+/* Nothing is uploaded of what is launched node by node. */
+static CUresult upload_graph(CUgraphExec exec, CUstream stream)
+{
+    ebb_device_t *dev = ebb_enter_work();
+    const bool apart = dev && ebb_graph_nodes(dev->ebb, exec) && ebb_graphs_are_apart(dev);
+    if (dev)
+        ebb_unlock();
+    return apart ? CUDA_SUCCESS : EBB_PASS(cuGraphUpload, (exec, stream));
+}
+
 ASYNC_CALL(cuGraphLaunch, (CUgraphExec exec, CUstream stream), launch_graph(&(graph_launch_t){exec, stream}))
+ASYNC_CALL(cuGraphUpload, (CUgraphExec exec, CUstream stream), upload_graph(exec, stream))

@@ -165,19 +165,66 @@ bool ebb_host_waits(const CUdeviceptr *address, size_t count);
 /* The program has asked that synchronous operations on some memory always wait (share.c). Any thread. */
 bool ebb_sync_memops(const ebb_t *ebb);
 
-/* ---- the buffers that a graph mentions, each pinned once for each graph; lock held (capture.c) ---- */
+/* ---- graphs that are launched node by node (nodes.c) ---- */
 
+/* A graph's launch is one operation, for which all that it mentions has to be there at once. So as soon as memory is short (apart, below) it is
+ * no operation any more: its nodes are issued one by one, by the calls that the program would make without a graph, and are seen, learned and
+ * driven like these. They come in an order that their edges allow, on the stream of the launch; what could run side by side runs in turn. What the
+ * graph allocates and frees within a launch is allocated and freed in the order of the stream, somewhere else each time, and the addresses in its
+ * nodes follow.
+ *
+ * Not so, but one operation as ever, with all that it mentions pinned: graphs with memory that outlives the launch or is another graph's, host
+ * functions, events, semaphores, conditions, child graphs, arrays, user objects, kernels of NCCL's, copies of pageable host memory (a graph reads
+ * it when it runs, a call at once), and graphs that the device may launch. So is one from the first change on that cannot be followed.
+ *
+ * An address of memory that the graph allocates is looked for as the program's own are (args.c): in aligned words and tensor maps.
+ *
+ * Lock held, unless it says otherwise. */
+
+typedef struct ebb_nodes ebb_nodes_t;
+
+/* Whether the driver says of graphs what this needs. */
+bool ebb_nodes_can_be_read(void);
+/* NULL: it cannot be launched so, or there is no host memory. */
+ebb_nodes_t *ebb_nodes_read(ebb_t *ebb, CUgraph graph);
+void ebb_nodes_delete(ebb_nodes_t *nodes);
+/* A kernel, a copy or a memset has other parameters from now on. False: that cannot be followed. */
+bool ebb_nodes_set(ebb_t *ebb, ebb_nodes_t *nodes, CUgraphNode node, const CUgraphNodeParams *params);
+bool ebb_nodes_enable(ebb_nodes_t *nodes, CUgraphNode node, bool enabled);
+bool ebb_nodes_all_enabled(const ebb_nodes_t *nodes);
+/* The most that the graph has allocated at once. */
+size_t ebb_nodes_peak(const ebb_nodes_t *nodes);
+/* The first error ends it: then only a part has been issued. Lock not held; not while another thread is in here with these nodes. */
+CUresult ebb_nodes_issue(ebb_nodes_t *nodes, CUstream stream);
+
+/* ---- the buffers that a graph mentions; lock held (capture.c) ---- */
+
+typedef struct ebb_mention {
+    ebb_pinned_ref_t ref; /* the first: the table's key */
+    bool pinned;
+    bool copied; /* a copy or memset has it: the driver may look at it as long as the graph is made */
+} ebb_mention_t;
+
+/* Each is pinned for as long as the graph mentions it; once graphs have come apart, only what is copied, until the graph has been instantiated. */
 typedef struct ebb_mentions {
-    ebb_table_t refs;      /* ebb_pinned_ref_t */
+    ebb_table_t refs;      /* ebb_mention_t */
     size_t alloc_bytes;    /* that the graph allocates itself */
     ebb_device_t *counted; /* on whose budget they count, once they do */
     bool all;              /* something of it could not be read: it may touch anything */
+    bool stays;            /* all of it is pinned, whether graphs have come apart or not */
+    bool
+        owns; /* objects of the program's, which go with the driver's graph as soon as none of its launches is under way */
 } ebb_mentions_t;
 
-/* Makes it resident. CUDA_ERROR_OUT_OF_MEMORY: it cannot be. */
-ebb_status_t ebb_mentions_add(ebb_mentions_t *mentions, ebb_buffer_t *buffer);
-/* What another graph mentions is resident already. */
+/* Makes it resident, if it is to be pinned. CUDA_ERROR_OUT_OF_MEMORY: it cannot be. */
+ebb_status_t ebb_mentions_add(ebb_mentions_t *mentions, ebb_buffer_t *buffer, bool copied);
+/* What another graph mentions is resident already, or need not be. */
 void ebb_mentions_add_all(ebb_t *ebb, ebb_mentions_t *to, const ebb_mentions_t *from);
+/* It is launched as one from now on, though graphs have come apart. CUDA_ERROR_OUT_OF_MEMORY: it does not fit beside what else must stay. */
+ebb_status_t ebb_mentions_stay(ebb_t *ebb, ebb_mentions_t *mentions);
+/* Pins what is copied, and then no more of it, once graphs have come apart. */
+ebb_status_t ebb_mentions_show(ebb_t *ebb, const ebb_mentions_t *mentions);
+void ebb_mentions_let_go(ebb_t *ebb, ebb_mentions_t *mentions);
 /* Something was mentioned that cannot be read. */
 void ebb_mentions_all(ebb_t *ebb, ebb_mentions_t *mentions);
 /* Releases what it holds; it is empty then. */
@@ -191,8 +238,8 @@ void ebb_mentions_list(ebb_t *ebb, const ebb_mentions_t *mentions, ebb_operation
 
 /* An operation on a capturing stream does not run. The buffers that it mentions are made resident (the driver
  * looks at the operands of copies when it makes a node of them) and stay so from then on, until the graph and
- * everything instantiated from it are destroyed. A launch of a graph is an operation (EBB_OTHER) on all buffers
- * that it mentions.
+ * everything instantiated from it are destroyed, or graphs come apart. A launch of a graph as one is an operation (EBB_OTHER) on
+ * all buffers that it mentions.
  *
  * While any stream is captured no plan is followed, the device as a whole is never waited for, and no event of
  * ebb's is recorded on a capturing stream: how far that one is, is asked before the capture begins. What has not
@@ -224,6 +271,19 @@ void ebb_graph_contains(ebb_t *ebb, const void *graph, const void *body);
 void ebb_graph_forget(ebb_t *ebb, const void *graph);
 /* What every graph is taken to mention. */
 ebb_mentions_t *ebb_graph_common_mentions(ebb_t *ebb);
+
+/* Of an executable graph, what it is launched by once graphs have come apart; NULL: nothing. Takes over the nodes. */
+void ebb_graph_give_nodes(ebb_t *ebb, const void *exec, ebb_nodes_t *nodes);
+ebb_nodes_t *ebb_graph_nodes(ebb_t *ebb, const void *exec);
+/* Where its last launch ended, node by node; stream NULL: it has had none. */
+ebb_mark_t *ebb_graph_last_launch(ebb_t *ebb, const void *exec);
+/* Whether memory has been short: graphs are launched node by node from then on, where that is possible. */
+bool ebb_graphs_are_apart(ebb_device_t *dev);
+/* Memory is short. False: the driver does not say enough of graphs for that. */
+bool ebb_graphs_come_apart(ebb_t *ebb);
+/* The same, and what the driver holds for graphs that are not launched as one any more goes back to it. False: it holds nothing, or a stream is being
+ * captured. The host waits for their last launches. */
+bool ebb_graphs_give_back(ebb_device_t *dev);
 
 /* ---- what orders the program's streams and its host, reported to ckpt/run (work.c) ---- */
 
@@ -298,6 +358,7 @@ struct ebb_hook {
     struct ebb_capture *captures;
     struct ebb_graph *graphs;
     ebb_mentions_t common; /* what every graph is taken to mention */
+    bool apart;
     /* foreign.c */
     struct ebb_physical *physicals;
     _Atomic(struct ebb_change *) changes; /* owns; the last one first */

@@ -238,6 +238,9 @@ WATCHED(cuGraphInstantiateWithParams, cuGraphInstantiateWithParams, 12000, ASYNC
 WATCHED(cuGraphExecUpdate, cuGraphExecUpdate, 10020, PLAIN, OPTIONAL)
 WATCHED(cuGraphExecUpdate, cuGraphExecUpdate_v2, 12000, PLAIN, OPTIONAL)
 WATCHED(cuGraphLaunch, cuGraphLaunch, 10000, ASYNC, OPTIONAL)
+WATCHED(cuGraphUpload, cuGraphUpload, 11010, ASYNC, OPTIONAL)
+WATCHED(cuGraphNodeSetEnabled, cuGraphNodeSetEnabled, 11060, PLAIN, OPTIONAL)
+WATCHED(cuGraphRetainUserObject, cuGraphRetainUserObject, 11030, PLAIN, OPTIONAL)
 WATCHED(cuGraphAddKernelNode, cuGraphAddKernelNode, 10000, PLAIN, OPTIONAL)
 WATCHED(cuGraphAddKernelNode, cuGraphAddKernelNode_v2, 12000, PLAIN, OPTIONAL)
 WATCHED(cuGraphKernelNodeSetParams, cuGraphKernelNodeSetParams, 10000, PLAIN, OPTIONAL)
@@ -354,12 +357,20 @@ PASSED("memory of other interfaces, known when it is mapped",
 PASSED("graphs: questions, order, and nodes that touch no memory of ebb's",
        "cuGraphCreate cuGraphGet* cuGraphNodeGet* cuGraphNodeFindInClone cuGraphAddDependencies cuGraphRemoveDependencies "
        "cuGraphAddEmptyNode cuGraphAddEvent* cuGraphEvent* cuGraphExecEvent* cuGraphAddExternalSemaphores* "
-       "cuGraphExternalSemaphores* cuGraphExecExternalSemaphores* cuGraphDestroyNode cuGraphNodeSetEnabled cuGraphExecGetFlags "
-       "cuGraphKernelNodeGetParams cuGraphKernelNodeGetAttribute cuGraphKernelNodeSetAttribute cuGraphKernelNodeCopyAttributes "
-       "cuGraphMemcpyNodeGetParams cuGraphMemsetNodeGetParams cuGraphBatchMemOpNodeGetParams cuGraphHostNodeGetParams "
-       "cuGraphMemAllocNodeGetParams cuGraphMemFreeNodeGetParams cuGraphAddMemFreeNode cuGraphConditionalHandleCreate "
-       "cuGraphDebugDotPrint cuGraphRetainUserObject cuGraphReleaseUserObject cuGraphUpload cuDeviceGetGraphMemAttribute "
-       "cuDeviceSetGraphMemAttribute cuDeviceGraphMemTrim")
+       "cuGraphExternalSemaphores* cuGraphExecExternalSemaphores* cuGraphDestroyNode cuGraphExecGetFlags "
+       "cuGraphKernelNodeSetAttribute cuGraphKernelNodeCopyAttributes cuGraphBatchMemOpNodeGetParams cuGraphHostNodeGetParams "
+       "cuGraphAddMemFreeNode cuGraphConditionalHandleCreate cuGraphDebugDotPrint cuGraphReleaseUserObject "
+       "cuDeviceGetGraphMemAttribute cuDeviceSetGraphMemAttribute")
+CALLED(cuGraphGetNodes, cuGraphGetNodes, 10000, PLAIN, OPTIONAL)
+CALLED(cuGraphGetEdges, cuGraphGetEdges_v2, 12030, PLAIN, OPTIONAL)
+CALLED(cuGraphNodeGetType, cuGraphNodeGetType, 10000, PLAIN, OPTIONAL)
+CALLED(cuGraphKernelNodeGetParams, cuGraphKernelNodeGetParams_v2, 12000, PLAIN, OPTIONAL)
+CALLED(cuGraphKernelNodeGetAttribute, cuGraphKernelNodeGetAttribute, 11000, PLAIN, OPTIONAL)
+CALLED(cuGraphMemcpyNodeGetParams, cuGraphMemcpyNodeGetParams, 10000, PLAIN, OPTIONAL)
+CALLED(cuGraphMemsetNodeGetParams, cuGraphMemsetNodeGetParams, 10000, PLAIN, OPTIONAL)
+CALLED(cuGraphMemAllocNodeGetParams, cuGraphMemAllocNodeGetParams, 11040, PLAIN, OPTIONAL)
+CALLED(cuGraphMemFreeNodeGetParams, cuGraphMemFreeNodeGetParams, 11040, PLAIN, OPTIONAL)
+CALLED(cuDeviceGraphMemTrim, cuDeviceGraphMemTrim, 11040, PLAIN, OPTIONAL)
 
 PASSED("of another process, or of this one as a whole while it stands still", "cuCheckpointProcess*")
 

@@ -107,6 +107,7 @@ CUdeviceptr ebb_tensor_map_address(ebb_t *ebb, const void *bytes);
 
 /* A kernel of NCCL's or NVSHMEM's, by its name, or by what C++ has made of that. */
 bool ebb_name_communicates(const char *name);
+bool ebb_function_communicates(ebb_t *ebb, ebb_signature_t *signature);
 
 /* After ebb_args_scan, also where it has found something: whether the launch counts as touching everything. So does a kernel of NCCL's that nobody
  * has told of (EBB_UNTOLD): what it reaches is among its arguments only while it fits. */

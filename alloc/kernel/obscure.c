@@ -113,7 +113,7 @@ bool ebb_name_communicates(const char *name)
     return !strncmp(name, "nccl", 4) || !strncmp(name, "nvshmem", 7);
 }
 
-static bool communicates(ebb_t *ebb, ebb_signature_t *s)
+bool ebb_function_communicates(ebb_t *ebb, ebb_signature_t *s)
 {
     enum { NOT_ASKED, NO, YES };
     if (s->talks == NOT_ASKED) {
@@ -127,7 +127,7 @@ bool ebb_is_obscure(ebb_t *ebb, ebb_signature_t *s, const ebb_operation_t *op, c
 {
     if (!ebb->arena.slots) /* ebb serves no device: there is nothing to touch */
         return false;
-    if (op->told == EBB_UNTOLD && communicates(ebb, s)) {
+    if (op->told == EBB_UNTOLD && ebb_function_communicates(ebb, s)) {
         count(ebb, ebb_function_name(ebb, s->function),
               "it was launched by no call of NCCL's that ebb has heard");
         return true;

@@ -58,6 +58,8 @@ void ebb_run_waited(ebb_device_t *dev);
 /* A call of the program's that waits or gives the device work returns this error. */
 void ebb_run_failed(ebb_device_t *dev, CUresult result);
 
+/* Whether a launch of a graph had better be the operations of its nodes: memory has been short, or steps are to be learned for another reason. */
+bool ebb_run_wants_operations(ebb_device_t *dev);
 /* Something has come up that no plan knows: a drive ends, what was learned is forgotten. */
 void ebb_run_interrupted(ebb_device_t *dev, const char *why);
 /* A CUmodule or CUlibrary of the program is about to be unloaded, its functions with it: the last chance to launch one. */
@@ -78,7 +80,7 @@ void ebb_buffer_keep_no_more(ebb_buffer_t *buffer);
 /* ---- memory that must stay where it is (pin.c) ---- */
 
 /* Memory that must stay where it is, because something reaches it that ebb does not see: another
- * process, another device, a captured graph, a network card. 
+ * process, another device, a graph that is launched as one, a network card.
  *
  * A held buffer is not evicted; a pinned one is also resident. Neither is part of a plan: a step with it is learned,
  * but none is driven. Buffers may be any device's. All with ebb_lock() held. */

@@ -102,6 +102,11 @@ bool ebb_run_is_worth_learning(ebb_device_t *dev)
            ((may_learn && wanted) || (is_share_of_peak() && !dev->run->runner->sized));
 }
 
+bool ebb_run_wants_operations(ebb_device_t *dev)
+{
+    return ebb_traffic(dev).evictions || ebb_run_is_worth_learning(dev);
+}
+
 void ebb_variant_take_budget(ebb_device_t *dev, size_t bytes)
 {
     dev->budget_bytes = bytes;

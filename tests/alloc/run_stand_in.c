@@ -94,6 +94,12 @@ void ebb_run_waited(ebb_device_t *dev)
         run_stand_in.waited(dev);
 }
 
+bool ebb_run_wants_operations(ebb_device_t *dev)
+{
+    (void)dev;
+    return false;
+}
+
 void ebb_run_interrupted(ebb_device_t *dev, const char *why)
 {
     (void)dev;

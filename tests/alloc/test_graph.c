@@ -73,27 +73,33 @@ static void check(CUdeviceptr p, float value)
             fail_msg("float %zu is %g, not %g", i, (double)seen[i], (double)value);
 }
 
-/* c = a + b; a = c; */
-static CUgraphExec capture_step(CUgraph *graph)
+static void CUDA_CB do_nothing(void *unused)
+{
+    (void)unused;
+}
+
+/* c = a + b; a = c; `whole`: and something that ebb does not launch by itself. */
+static CUgraphExec capture_step(CUgraph *graph, bool whole)
 {
     CUgraphExec exec;
     OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     launch_add(c, a, b);
+    if (whole)
+        OK(cuLaunchHostFunc(stream, do_nothing, NULL));
     OK(cuMemcpyDtoDAsync(a, c, BUFFER, stream));
     OK(cuStreamEndCapture(stream, graph));
     OK(cuGraphInstantiate(&exec, *graph, 0));
     return exec;
 }
 
-static void captured_work_finds_its_buffers_at_every_launch(void **state)
+static void find_buffers_at_every_launch(bool whole)
 {
-    (void)state;
     CUgraph graph;
     launch_fill(a, 1);
     launch_fill(b, 2);
     OK(cuStreamSynchronize(stream));
     evict();
-    CUgraphExec exec = capture_step(&graph);
+    CUgraphExec exec = capture_step(&graph, whole);
     check(a, 1); /* nothing of it has run */
     float value = 1;
     for (int i = 0; i < 10; i++) {
@@ -108,6 +114,13 @@ static void captured_work_finds_its_buffers_at_every_launch(void **state)
     check(b, 2);
     OK(cuGraphExecDestroy(exec));
     OK(cuGraphDestroy(graph));
+}
+
+static void captured_work_finds_its_buffers_at_every_launch(void **state)
+{
+    (void)state;
+    find_buffers_at_every_launch(false);
+    find_buffers_at_every_launch(true);
 }
 
 /* Five buffers of 4 MiB at once, in a budget of 24, beside what a graph holds. */
@@ -125,26 +138,29 @@ static CUresult touch_five(void)
     return result;
 }
 
-static void what_a_graph_mentions_stays_while_it_or_its_copies_live(void **state)
+static void what_a_graph_mentions_stays_only_where_it_is_launched_as_one(void **state)
 {
     (void)state;
-    CUgraph graph, clone;
-    launch_fill(a, 1);
-    launch_fill(b, 2);
-    evict();
-    OK(touch_five());
-    CUgraphExec exec = capture_step(&graph);
-    OK(cuGraphClone(&clone, graph));
-    OK(cuGraphLaunch(exec, stream)); /* a, b and c are here now */
-    OK(cuStreamSynchronize(stream));
-    assert_int_equal(touch_five(), CUDA_ERROR_OUT_OF_MEMORY);
-    OK(cuGraphDestroy(graph));
-    assert_int_equal(touch_five(), CUDA_ERROR_OUT_OF_MEMORY);
-    OK(cuGraphExecDestroy(exec));
-    assert_int_equal(touch_five(), CUDA_ERROR_OUT_OF_MEMORY);
-    OK(cuGraphDestroy(clone));
-    OK(touch_five());
-    check(a, 3);
+    for (int whole = 0; whole < 2; whole++) {
+        CUgraph graph, clone;
+        const CUresult expected = whole ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+        launch_fill(a, 1);
+        launch_fill(b, 2);
+        evict();
+        OK(touch_five());
+        CUgraphExec exec = capture_step(&graph, whole);
+        OK(cuGraphClone(&clone, graph));
+        OK(touch_five());
+        OK(cuGraphLaunch(exec, stream)); /* a, b and c are here now */
+        OK(cuStreamSynchronize(stream));
+        assert_int_equal(touch_five(), expected);
+        OK(cuGraphDestroy(graph));
+        OK(cuGraphDestroy(clone));
+        assert_int_equal(touch_five(), expected);
+        OK(cuGraphExecDestroy(exec));
+        OK(touch_five());
+        check(a, 3);
+    }
 }
 
 static void others_come_and_go_while_a_stream_is_captured(void **state)
@@ -175,22 +191,122 @@ static void others_come_and_go_while_a_stream_is_captured(void **state)
     OK(cuGraphDestroy(graph));
 }
 
-static void a_capture_that_does_not_fit_is_refused(void **state)
+/* Eight buffers in 24 MiB, of which five fit beside what the context has. */
+static void graph_that_does_not_fit_is_launched_node_by_node(void **state)
 {
     (void)state;
-    CUgraph graph = NULL;
-    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-    for (int i = 0; i < 5; i++)
-        launch_fill(churn[i], (float)i);
-    int n = FLOATS;
-    float value = 1;
-    void *args[] = {&a, &value, &n};
-    assert_int_equal(cuLaunchKernel(fill, FLOATS / 1024, 1, 1, 128, 1, 1, 0, stream, args, NULL),
-                     CUDA_ERROR_OUT_OF_MEMORY); /* a sixth in 24 MiB, of which the context has some */
+    for (int whole = 0; whole < 2; whole++) {
+        CUgraph graph;
+        CUgraphExec exec;
+        OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+        for (int i = 0; i < CHURN; i++)
+            launch_fill(churn[i], (float)(i + 10 * whole));
+        if (whole)
+            OK(cuLaunchHostFunc(stream, do_nothing, NULL));
+        launch_add(a, churn[0], churn[5]);
+        launch_add(b, churn[2], churn[4]);
+        OK(cuStreamEndCapture(stream, &graph));
+        OK(cuGraphInstantiate(&exec, graph, 0));
+        OK(cuGraphUpload(exec, stream));
+        assert_int_equal(cuGraphLaunch(exec, stream), whole ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS);
+        check(a, 5);
+        check(b, 6);
+        for (int i = 0; i < CHURN; i++)
+            check(churn[i], (float)i);
+        OK(cuGraphExecDestroy(exec));
+        OK(cuGraphDestroy(graph));
+    }
+}
+
+static CUgraph captured_fill(CUdeviceptr p, float value)
+{
+    CUgraph graph;
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    launch_fill(p, value);
+    OK(cuMemsetD32Async(b, 0, FLOATS, stream));
+    OK(cuMemcpyDtoDAsync(c, p, BUFFER, stream));
     OK(cuStreamEndCapture(stream, &graph));
+    return graph;
+}
+
+/* By node, by another graph, and then by node once more: by the new one's handles, which is followed, and by the old one's, which is not. */
+static void changes_of_nodes_are_followed(void **state)
+{
+    (void)state;
+    CUgraph graph = captured_fill(a, 1), another = captured_fill(a, 2);
+    CUgraphExec exec;
+    CUgraphNode old[3], new[3];
+    CUgraphExecUpdateResultInfo how;
+    size_t count = 3;
+    const unsigned one = 0x3f800000u;
+    float value = 5;
+    int n = FLOATS;
+    void *args[] = {&a, &value, &n};
+    CUDA_KERNEL_NODE_PARAMS kernel = {.func = fill,
+                                      .gridDimX = FLOATS / 1024,
+                                      .gridDimY = 1,
+                                      .gridDimZ = 1,
+                                      .blockDimX = 128,
+                                      .blockDimY = 1,
+                                      .blockDimZ = 1,
+                                      .kernelParams = args};
+    CUDA_MEMSET_NODE_PARAMS set = {.dst = b, .value = one, .elementSize = 4, .width = FLOATS, .height = 1};
+    CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .srcDevice = b,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = c,
+                          .WidthInBytes = BUFFER,
+                          .Height = 1,
+                          .Depth = 1};
+    evict();
+    OK(cuGraphGetNodes(graph, old, &count));
+    OK(cuGraphGetNodes(another, new, &count));
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    OK(cuGraphLaunch(exec, stream));
+    check(c, 1);
+    OK(cuGraphExecMemsetNodeSetParams(exec, old[1], &set, context));
+    OK(cuGraphExecMemcpyNodeSetParams(exec, old[2], &copy, context));
+    OK(cuGraphExecKernelNodeSetParams(exec, old[0], &kernel));
+    evict();
+    OK(cuGraphLaunch(exec, stream));
+    check(a, 5);
+    check(b, 1);
+    check(c, 1);
+    OK(cuGraphNodeSetEnabled(exec, old[0], 0));
+    launch_fill(a, 7);
+    OK(cuGraphLaunch(exec, stream));
+    check(a, 7);
+    OK(cuGraphNodeSetEnabled(exec, old[0], 1));
+    OK(cuGraphExecUpdate(exec, another, &how));
+    evict();
+    OK(cuGraphLaunch(exec, stream));
+    check(a, 2);
+    check(b, 0);
+    check(c, 2);
+    value = 6;
+    OK(cuGraphExecKernelNodeSetParams(exec, old[0], &kernel));
+    evict();
+    OK(cuGraphLaunch(exec, stream));
+    check(c, 6);
+    OK(cuGraphExecDestroy(exec));
     OK(cuGraphDestroy(graph));
-    launch_fill(a, 1);
-    check(a, 1);
+    OK(cuGraphDestroy(another));
+}
+
+/* Launches of one graph do not overtake each other, on whatever streams. */
+static void launches_on_other_streams_wait(void **state)
+{
+    (void)state;
+    CUgraph graph;
+    launch_fill(a, 0);
+    launch_fill(b, 1);
+    OK(cuStreamSynchronize(stream));
+    CUgraphExec exec = capture_step(&graph, false);
+    for (int i = 0; i < 12; i++)
+        OK(cuGraphLaunch(exec, i % 2 ? stream : other));
+    check(a, 12);
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph));
 }
 
 static void branches_by_events_are_captured_unharmed(void **state)
@@ -298,7 +414,7 @@ static void child_graphs_speak_for_their_parents(void **state)
     OK(cuGraphDestroy(outer));
 }
 
-static void allocations_of_a_graph_are_the_drivers(void **state)
+static void allocations_of_a_graph_launched_as_one_are_the_drivers(void **state)
 {
     (void)state;
     CUgraph graph;
@@ -310,6 +426,7 @@ static void allocations_of_a_graph_are_the_drivers(void **state)
     OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     OK(cuMemAllocAsync(&p, BUFFER, stream));
     launch_fill(p, 7);
+    OK(cuLaunchHostFunc(stream, do_nothing, NULL));
     OK(cuMemcpyDtoDAsync(a, p, BUFFER, stream));
     OK(cuMemFreeAsync(p, stream));
     OK(cuStreamEndCapture(stream, &graph));
@@ -322,6 +439,38 @@ static void allocations_of_a_graph_are_the_drivers(void **state)
     OK(cuGraphExecDestroy(exec));
     OK(cuGraphDestroy(graph));
     OK(cuMemAlloc(&churn[5], BUFFER));
+}
+
+/* Eight more buffers than there are, two at a time, some at the same addresses. */
+static void allocations_of_a_graph_launched_node_by_node_are_served(void **state)
+{
+    (void)state;
+    CUgraph graph;
+    CUgraphExec exec;
+    CUdeviceptr p, q;
+    launch_fill(a, 0);
+    OK(cuStreamSynchronize(stream));
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    for (int i = 0; i < 8; i++) {
+        OK(cuMemAllocAsync(&p, BUFFER, stream));
+        launch_fill(p, (float)i);
+        OK(cuMemAllocAsync(&q, BUFFER + 256, stream));
+        OK(cuMemsetD32Async(q, 0, FLOATS, stream));
+        launch_add(q, q, p);
+        OK(cuMemFreeAsync(p, stream));
+        OK(cuMemcpyDtoDAsync(b, q, BUFFER, stream));
+        launch_add(a, a, b);
+        OK(cuMemFreeAsync(q, stream));
+    }
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    for (int i = 1; i < 5; i++) {
+        evict();
+        OK(cuGraphLaunch(exec, stream));
+        check(a, 28 * (float)i);
+    }
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph));
 }
 
 static void a_broken_capture_ends(void **state)
@@ -348,13 +497,16 @@ int main(void)
     cuGraphDestroy(graph);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(captured_work_finds_its_buffers_at_every_launch),
-        cmocka_unit_test(what_a_graph_mentions_stays_while_it_or_its_copies_live),
+        cmocka_unit_test(what_a_graph_mentions_stays_only_where_it_is_launched_as_one),
         cmocka_unit_test(others_come_and_go_while_a_stream_is_captured),
-        cmocka_unit_test(a_capture_that_does_not_fit_is_refused),
+        cmocka_unit_test(graph_that_does_not_fit_is_launched_node_by_node),
+        cmocka_unit_test(changes_of_nodes_are_followed),
+        cmocka_unit_test(launches_on_other_streams_wait),
         cmocka_unit_test(branches_by_events_are_captured_unharmed),
         cmocka_unit_test(nodes_made_by_hand_are_read),
         cmocka_unit_test(child_graphs_speak_for_their_parents),
-        cmocka_unit_test(allocations_of_a_graph_are_the_drivers),
+        cmocka_unit_test(allocations_of_a_graph_launched_as_one_are_the_drivers),
+        cmocka_unit_test(allocations_of_a_graph_launched_node_by_node_are_served),
         cmocka_unit_test(a_broken_capture_ends),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);

@@ -220,7 +220,7 @@ static void mentions_hold_each_buffer_once_per_graph(void **state)
         b[i] = make(2000);
     ebb_lock();
     for (int i = 0; i < 3 * COUNT; i++)
-        ebb_mentions_add(&one, b[i % COUNT]);
+        ebb_mentions_add(&one, b[i % COUNT], false);
     assert_int_equal(one.refs.count, COUNT);
     ebb_mentions_add_all(&ebb_global, &two, &one);
     ebb_mentions_add_all(&ebb_global, &two, &two);

@@ -254,6 +254,32 @@ static void every_policy_has_the_same_bits_down_to_the_least_budget(void **state
     }
 }
 
+/* A step launched as graphs, which allocate its activations: by itself the whole of it has to be there. */
+static void captured_steps_have_the_same_bits(void **state)
+{
+    (void)state;
+    enum { CAPTURED_STEPS = 30, UNTIL_DRIVEN = 14 };
+    static const int percents[] = {70, 50, 35};
+    const history_t without = trainer_train(SHAPE "--dropout 0.1 --layers 6 --graph --steps 30");
+    for (unsigned i = 0; i < sizeof percents / sizeof *percents; i++)
+        for (means_t means = BOTH; means <= RECOMPUTE; means++) {
+            statistics_t s;
+            if (!test_is_long() && means != (means_t)i)
+                continue;
+            setenv("EBB_OFFLOAD", means == RECOMPUTE ? "0" : "1", 1);
+            setenv("EBB_RECOMPUTE", means == OFFLOAD ? "0" : "1", 1);
+            const history_t with = train_under_ebb(SHAPE "--dropout 0.1 --layers 6 --graph --steps 30",
+                                                   without.peak_bytes * percents[i] / 100, &s);
+            print_message("graphs, %3d%% of %.1f MiB, %s: %.0f of %d steps driven, %.0f buffers offloaded, "
+                          "%.0f dropped\n",
+                          percents[i], without.peak_bytes / 1048576, means_name[means], s.driven,
+                          CAPTURED_STEPS, s.offloaded, s.dropped);
+            assert_same_run(&without, &with);
+            assert_true(s.peak <= s.budget && s.mismatches == 0);
+            assert_true(s.driven >= CAPTURED_STEPS - UNTIL_DRIVEN);
+        }
+}
+
 /* Where everything fits, nothing is learned, moved or planned. */
 static void ample_budget_changes_nothing(void **state)
 {
@@ -376,6 +402,7 @@ int main(void)
         cmocka_unit_test_teardown(naive_attention_under_budgets_has_the_same_bits, clear_environment),
         cmocka_unit_test_teardown(documents_of_their_own_length_have_the_same_bits, clear_environment),
         cmocka_unit_test_teardown(evaluations_between_steps_are_driven_or_left_alone, clear_environment),
+        cmocka_unit_test_teardown(captured_steps_have_the_same_bits, clear_environment),
         cmocka_unit_test_teardown(ample_budget_changes_nothing, clear_environment),
         cmocka_unit_test_teardown(budget_below_one_operation_is_out_of_memory, clear_environment),
         cmocka_unit_test_teardown(advised_budget_gets_past_the_shortage, clear_environment),
