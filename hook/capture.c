@@ -24,29 +24,39 @@ void ebb_mentions_all(ebb_t *ebb, ebb_mentions_t *m)
     m->all = true;
 }
 
+/* NULL, and it may touch anything: no host memory. */
+static ebb_mention_t *note(ebb_mentions_t *m, ebb_buffer_t *b, bool copied)
+{
+    bool added;
+    ebb_mention_t *mention = ebb_table_add(&m->refs, sizeof *mention, b->generation, &added);
+    if (mention && added)
+        *mention = (ebb_mention_t){.ref = ebb_pinned_ref(b)};
+    if (mention)
+        mention->copied |= copied;
+    else
+        ebb_mentions_all(b->range->device->ebb, m);
+    return mention;
+}
+
+static ebb_status_t pin(ebb_mention_t *mention, ebb_buffer_t *b)
+{
+    if (!mention->pinned)
+        EBB_TRY(ebb_table_pin(b));
+    mention->pinned = true;
+    return 0;
+}
+
 ebb_status_t ebb_mentions_add(ebb_mentions_t *m, ebb_buffer_t *b, bool copied)
 {
     ebb_t *ebb = b->range->device->ebb;
-    bool added;
-    ebb_mention_t *mention = ebb_table_find(&m->refs, sizeof *mention, b->generation);
-    bool pinned = mention && mention->pinned;
-    if (!pinned && (copied || pins(ebb, m))) {
-        const bool was_apart = ebb->hook->apart;
-        ebb_status_t status = ebb_table_pin(b);
-        if (status && !was_apart && ebb_graphs_come_apart(ebb))
-            status = copied || pins(ebb, m) ? ebb_table_pin(b) : 0; /* there is more room now */
-        EBB_TRY(status);
-        pinned = copied || pins(ebb, m);
-    }
-    if (!mention)
-        mention = ebb_table_add(&m->refs, sizeof *mention, b->generation, &added);
-    else
-        copied |= mention->copied;
-    if (mention)
-        *mention = (ebb_mention_t){ebb_pinned_ref(b), pinned, copied};
-    else
-        ebb_mentions_all(ebb, m);
-    return 0;
+    ebb_mention_t *mention = note(m, b, copied);
+    if (!mention || (!copied && !pins(ebb, m)))
+        return 0;
+    const bool were_apart = ebb->hook->apart;
+    const ebb_status_t status = pin(mention, b);
+    if (!status || were_apart || !ebb_graphs_come_apart(ebb))
+        return status;
+    return copied || pins(ebb, m) ? pin(mention, b) : 0; /* there is more room now */
 }
 
 static ebb_mention_t *next(ebb_t *ebb, const ebb_mentions_t *m, size_t *at, ebb_buffer_t **buffer)
@@ -66,17 +76,22 @@ ebb_buffer_t *ebb_mentions_next(ebb_t *ebb, const ebb_mentions_t *m, size_t *at)
 
 void ebb_mentions_add_all(ebb_t *ebb, ebb_mentions_t *to, const ebb_mentions_t *from)
 {
-    if (to == from)
-        return;
+    const ebb_mention_t *mention;
+    ebb_buffer_t *b;
     size_t at = 0;
-    for (ebb_buffer_t *b = ebb_mentions_next(ebb, from, &at); b; b = ebb_mentions_next(ebb, from, &at))
-        ebb_mentions_add(to, b, false);
-    to->alloc_bytes += from->alloc_bytes;
+    while (to != from && (mention = next(ebb, from, &at, &b))) {
+        ebb_mention_t *own = note(to, b, mention->copied);
+        if (own && pins(ebb, to) && pin(own, b)) { /* it is told at the launch */
+            to->stays = false;
+            ebb_mentions_let_go(ebb, to);
+        }
+    }
+    to->alloc_bytes += to == from ? 0 : from->alloc_bytes;
     to->all |= from->all;
     to->owns |= from->owns;
 }
 
-static void let_go(ebb_t *ebb, ebb_mentions_t *m, bool copied)
+static void let_go(ebb_t *ebb, const ebb_mentions_t *m, bool copied)
 {
     ebb_mention_t *mention;
     ebb_buffer_t *b;
@@ -88,45 +103,62 @@ static void let_go(ebb_t *ebb, ebb_mentions_t *m, bool copied)
         }
 }
 
-static ebb_status_t pin(ebb_t *ebb, const ebb_mentions_t *m, bool all)
+static ebb_status_t pin_those(ebb_t *ebb, const ebb_mentions_t *m, bool all)
 {
     ebb_mention_t *mention;
     ebb_buffer_t *b;
+    ebb_status_t status = 0;
     size_t at = 0;
-    while ((mention = next(ebb, m, &at, &b)))
-        if (!mention->pinned && (all || mention->copied)) {
-            EBB_TRY(ebb_table_pin(b));
-            mention->pinned = true;
-        }
-    return 0;
+    while (!status && (mention = next(ebb, m, &at, &b)))
+        status = all || mention->copied ? pin(mention, b) : 0;
+    return status;
 }
 
 ebb_status_t ebb_mentions_show(ebb_t *ebb, const ebb_mentions_t *m)
 {
-    return pin(ebb, m, false);
+    const ebb_status_t status = pin_those(ebb, m, false);
+    if (status)
+        ebb_mentions_let_go(ebb, m);
+    return status;
 }
 
 ebb_status_t ebb_mentions_stay(ebb_t *ebb, ebb_mentions_t *m)
 {
-    const ebb_status_t status = m->stays ? 0 : pin(ebb, m, true);
-    if (status)
-        let_go(ebb, m, true);
-    if (status || m->stays)
+    const ebb_status_t status = pin_those(ebb, m, true);
+    if (status) {
+        ebb_mentions_let_go(ebb, m);
         return status;
-    if (m->all)
+    }
+    if (m->all && !pins(ebb, m))
         ebb_keep_everything(ebb, any_of_it);
-    m->stays = true;
+    m->stays = ebb->hook->apart;
     return 0;
 }
 
-void ebb_mentions_let_go(ebb_t *ebb, ebb_mentions_t *m)
+void ebb_mentions_let_go(ebb_t *ebb, const ebb_mentions_t *m)
 {
     if (!pins(ebb, m))
         let_go(ebb, m, true);
 }
 
+bool ebb_mentions_count(ebb_device_t *dev, ebb_mentions_t *m)
+{
+    const bool good = m->counted || ebb_foreign_count(dev, m->alloc_bytes);
+    if (good && !m->counted)
+        m->counted = dev;
+    return good;
+}
+
+void ebb_mentions_uncount(ebb_mentions_t *m)
+{
+    if (m->counted)
+        ebb_foreign_uncount(m->counted, m->alloc_bytes);
+    m->counted = NULL;
+}
+
 void ebb_mentions_clear(ebb_t *ebb, ebb_mentions_t *m)
 {
+    ebb_mentions_uncount(m);
     let_go(ebb, m, true);
     free(m->refs.at);
     *m = (ebb_mentions_t){0};
@@ -192,6 +224,13 @@ const ebb_mentions_t *ebb_graph_known_mentions(ebb_t *ebb, const void *handle)
     if (g && g->within)
         g = g->within;
     return g && !g->astray ? &g->mentions : NULL;
+}
+
+void ebb_graph_mention(ebb_t *ebb, ebb_mentions_t *m, CUgraph graph)
+{
+    const ebb_mentions_t *known = ebb_graph_known_mentions(ebb, graph);
+    if (known)
+        ebb_mentions_add_all(ebb, m, known);
 }
 
 void ebb_graph_contains(ebb_t *ebb, const void *handle, const void *body)
@@ -280,6 +319,7 @@ void ebb_capture_began(ebb_device_t *dev, CUresult result, CUstream stream, CUgr
         c->id = 0;
     c->next = dev->ebb->hook->captures;
     dev->ebb->hook->captures = c;
+    ebb_graphs_are_apart(dev); /* else all of it would be pinned before its first launch */
 }
 
 static void drop(ebb_t *ebb, capture_t **link)
@@ -308,6 +348,9 @@ void ebb_capture_ended(ebb_device_t *dev, CUresult result, CUstream stream, CUgr
         return;
     ebb_lock_stay(true);
     if (!result && graph) {
+        const ebb_mentions_t *known = ebb_graph_known_mentions(
+            ebb, graph); /* by its handle, before it ended (cuStreamGetCaptureInfo) */
+        (*link)->mentions.owns |= known && known->owns;
         if (!(*link)->graph) /* the handle of a new graph: what is known by it is a dead one's */
             ebb_graph_forget(ebb, graph);
         ebb_mentions_add_all(ebb, ebb_graph_mentions(ebb, graph), &(*link)->mentions);
@@ -368,7 +411,7 @@ bool ebb_graphs_come_apart(ebb_t *ebb)
     for (capture_t *c = hook->captures; c; c = c->next)
         let_go(ebb, &c->mentions, false);
     for (graph_t *g = hook->graphs; g; g = g->next) {
-        g->mentions.stays = g->mentions.counted && !g->nodes; /* executable, and launched as one */
+        g->mentions.stays |= g->mentions.executable && !g->nodes;
         ebb_mentions_let_go(ebb, &g->mentions);
     }
     return true;
@@ -383,13 +426,11 @@ bool ebb_graphs_give_back(ebb_device_t *dev)
         bytes += g->nodes && g->mentions.counted == dev ? g->mentions.alloc_bytes : 0;
     if (!bytes || !ebb_graphs_come_apart(dev->ebb))
         return false;
-    for (graph_t *g = dev->ebb->hook->graphs; g; g = g->next) {
-        if (!g->nodes || g->mentions.counted != dev)
-            continue;
-        ebb_mark_wait(g->last);
-        ebb_foreign_uncount(dev, g->mentions.alloc_bytes);
-        g->mentions.alloc_bytes = 0;
-    }
+    ebb_lock_stay(true); /* the list */
+    for (graph_t *g = dev->ebb->hook->graphs; g; g = g->next)
+        if (g->nodes && g->mentions.counted == dev && !ebb_mark_wait(g->last))
+            ebb_mentions_uncount(&g->mentions);
+    ebb_lock_stay(false);
     return !ebb_driver.cuCtxGetDevice(&device) && !ebb_driver.cuDeviceGraphMemTrim(device);
 }
 

@@ -1,5 +1,4 @@
-/* graph.c: streams captured into graphs, graphs made node by node, and their launches. See capture.h.
- */
+/* graph.c: streams captured into graphs, and graphs made node by node. What is executable: graph_exec.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -142,14 +141,6 @@ static ebb_status_t mention_words(ebb_t *ebb, ebb_mentions_t *m, const CUstreamB
     return 0;
 }
 
-static ebb_status_t mention_graph(ebb_t *ebb, ebb_mentions_t *m, CUgraph graph)
-{
-    const ebb_mentions_t *child = ebb_graph_known_mentions(ebb, graph);
-    if (child)
-        ebb_mentions_add_all(ebb, m, child);
-    return 0;
-}
-
 static ebb_status_t mention_allocation(ebb_mentions_t *m, size_t bytes)
 {
     m->alloc_bytes += bytes;
@@ -167,7 +158,8 @@ static ebb_status_t mention_node(ebb_t *ebb, ebb_mentions_t *m, const CUgraphNod
     case CU_GRAPH_NODE_TYPE_MEMSET:
         return mention_addresses(ebb, m, &p->memset.dst, 1);
     case CU_GRAPH_NODE_TYPE_GRAPH:
-        return mention_graph(ebb, m, p->graph.graph);
+        ebb_graph_mention(ebb, m, p->graph.graph);
+        return 0;
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
         return mention_words(ebb, m, p->memOp.paramArray, p->memOp.count);
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
@@ -221,7 +213,7 @@ static CUresult words(const void *graph, const CUDA_BATCH_MEM_OP_NODE_PARAMS *p)
 
 static CUresult child(const void *graph, CUgraph of)
 {
-    MENTION(graph, of, mention_graph(ebb, m, of));
+    MENTION(graph, of, (ebb_graph_mention(ebb, m, of), 0));
 }
 
 static CUresult allocation(const void *graph, const CUDA_MEM_ALLOC_NODE_PARAMS *p)
@@ -289,6 +281,7 @@ static CUresult followed(CUresult result, CUgraphExec exec, CUgraphNode at, cons
     ebb_nodes_t *nodes = ebb_graph_nodes(dev->ebb, exec);
     if (nodes && !(p && ebb_nodes_set(dev->ebb, nodes, at, p)))
         ebb_graph_give_nodes(dev->ebb, exec, NULL);
+    ebb_mentions_let_go(dev->ebb, ebb_graph_mentions(dev->ebb, exec));
     ebb_unlock();
     return result;
 }
@@ -406,279 +399,3 @@ PLAIN_CALL(cuGraphNodeSetParams, (CUgraphNode at, CUgraphNodeParams *p),
            AFTER(node(NULL, p), EBB_PASS(cuGraphNodeSetParams, (at, p))))
 PLAIN_CALL(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode at, CUgraphNodeParams *p),
            AFTER(node(exec, p), followed(EBB_PASS(cuGraphExecNodeSetParams, (exec, at, p)), exec, at, p)))
-
-/* ---- graphs as a whole ---- */
-
-/* Of a graph that is made executable. */
-typedef struct instance {
-    CUgraph graph;
-    bool on_device;     /* the device may launch it */
-    size_t counted;     /* bytes that it allocates */
-    ebb_nodes_t *nodes; /* what it is launched by once graphs have come apart, or NULL */
-} instance_t;
-
-/* What the graph allocates itself is the driver's, and counted for as long as it can be launched as one. False: it does not fit. */
-static bool prepare(instance_t *in)
-{
-    ebb_device_t *dev = ebb_enter();
-    if (!dev)
-        return true;
-    const ebb_mentions_t *m = ebb_graph_known_mentions(dev->ebb, in->graph);
-    in->nodes = in->on_device || (m && m->owns) ? NULL : ebb_nodes_read(dev->ebb, in->graph);
-    const size_t bytes = in->nodes ? ebb_nodes_peak(in->nodes) : m ? m->alloc_bytes : 0;
-    bool apart = in->nodes && ebb_graphs_are_apart(dev), good = true;
-    if (!apart && bytes && !ebb_foreign_count(dev, bytes))
-        apart = good = in->nodes && ebb_graphs_come_apart(dev->ebb);
-    else if (!apart)
-        in->counted = bytes;
-    if (!good)
-        ebb_log(EBB_WARN, "out of memory: %zu MiB that a graph allocates do not fit into the budget",
-                bytes >> 20);
-    if (m && apart)
-        good = !ebb_mentions_show(dev->ebb, m);
-    if (!good)
-        ebb_nodes_delete(in->nodes);
-    ebb_unlock();
-    return good;
-}
-
-/* A graph that the device itself may launch must find everything in place at any time. */
-static ebb_status_t pin_all(ebb_t *ebb, const ebb_mentions_t *m)
-{
-    size_t at = 0;
-    for (ebb_buffer_t *b = ebb_mentions_next(ebb, m, &at); b; b = ebb_mentions_next(ebb, m, &at)) {
-        EBB_TRY(ebb_buffer_pin(b));
-        ebb_buffer_release(b); /* the mention still holds it */
-    }
-    return 0;
-}
-
-static CUresult instantiated(CUresult result, const CUgraphExec *exec, const instance_t *in)
-{
-    ebb_device_t *dev = ebb_enter_work();
-    if (!dev) {
-        ebb_nodes_delete(in->nodes);
-        return result;
-    }
-    if (result) {
-        ebb_foreign_uncount(dev, in->counted);
-        ebb_nodes_delete(in->nodes);
-    } else {
-        ebb_graph_forget(dev->ebb, *exec); /* a dead one's */
-        ebb_mentions_t *m = ebb_graph_mentions(dev->ebb, *exec);
-        mention_graph(dev->ebb, m, in->graph);
-        m->alloc_bytes = in->counted;
-        m->counted = dev;
-        ebb_graph_give_nodes(dev->ebb, *exec, in->nodes);
-        if (in->on_device && (pin_all(dev->ebb, m) || ebb_mentions_stay(dev->ebb, m)))
-            ebb_log(EBB_WARN, "%s: a graph that the device may launch needs more than there is",
-                    ebb_last_failure());
-    }
-    if (ebb_graph_known_mentions(dev->ebb, in->graph))
-        ebb_mentions_let_go(dev->ebb, ebb_graph_mentions(dev->ebb, in->graph));
-    ebb_unlock();
-    return result;
-}
-
-static CUresult instantiate_old(CUgraphExec *exec, CUgraph graph, CUgraphNode *failed, char *text,
-                                size_t room, bool first)
-{
-    instance_t in = {.graph = graph};
-    if (!prepare(&in))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult result = first ? EBB_PASS(cuGraphInstantiate, (exec, graph, failed, text, room))
-                            : EBB_PASS(cuGraphInstantiate_v2, (exec, graph, failed, text, room));
-    return instantiated(result, exec, &in);
-}
-
-static CUresult instantiate(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
-{
-    instance_t in = {.graph = graph, .on_device = flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH};
-    if (!prepare(&in))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    return instantiated(EBB_PASS(cuGraphInstantiateWithFlags, (exec, graph, flags)), exec, &in);
-}
-
-static CUresult instantiate_with(CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *p,
-                                 bool per_thread)
-{
-    if (!p)
-        return EBB_PASS(cuGraphInstantiateWithParams, (exec, graph, p));
-    instance_t in = {.graph = graph, .on_device = p->flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH};
-    if (!prepare(&in))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    CUstream stream = p->hUploadStream;
-    if (per_thread && !stream)
-        p->hUploadStream = CU_STREAM_PER_THREAD;
-    CUresult result = EBB_PASS(cuGraphInstantiateWithParams, (exec, graph, p));
-    p->hUploadStream = stream;
-    return instantiated(result, exec, &in);
-}
-
-/* Before the driver may give the handle to another. */
-static void forget(const void *graph, bool executable)
-{
-    const ebb_device_t *dev = graph ? ebb_enter_any() : NULL;
-    if (!dev)
-        return;
-    const ebb_mentions_t *m = ebb_graph_known_mentions(dev->ebb, graph);
-    if (executable && m && m->counted)
-        ebb_foreign_uncount(m->counted, m->alloc_bytes);
-    ebb_graph_forget(dev->ebb, graph);
-    ebb_unlock();
-}
-
-static CUresult cloned(CUresult result, const CUgraph *clone, CUgraph of)
-{
-    const ebb_device_t *dev = result ? NULL : ebb_enter_work();
-    if (dev) {
-        ebb_graph_forget(dev->ebb, *clone);
-        mention_graph(dev->ebb, ebb_graph_mentions(dev->ebb, *clone), of);
-        ebb_unlock();
-    }
-    return result;
-}
-
-static CUresult owns(CUresult result, CUgraph graph)
-{
-    const ebb_device_t *dev = result ? NULL : ebb_enter_work();
-    if (dev) {
-        ebb_graph_mentions(dev->ebb, graph)->owns = true;
-        ebb_unlock();
-    }
-    return result;
-}
-
-static CUresult updated(CUresult result, CUgraphExec exec, CUgraph by)
-{
-    const ebb_device_t *dev = result ? NULL : ebb_enter_work();
-    if (dev) {
-        ebb_mentions_t *m = ebb_graph_mentions(dev->ebb, exec);
-        size_t alloc_bytes = m->alloc_bytes; /* an update cannot change it */
-        mention_graph(dev->ebb, m, by);
-        m->alloc_bytes = alloc_bytes;
-        const ebb_nodes_t *nodes = ebb_graph_nodes(dev->ebb, exec);
-        if (nodes) /* they are changed by the new graph's handles from now on, and are given up at one of the old graph's */
-            ebb_graph_give_nodes(dev->ebb, exec,
-                                 ebb_nodes_all_enabled(nodes) ? ebb_nodes_read(dev->ebb, by) : NULL);
-        ebb_unlock();
-    }
-    return result;
-}
-
-PLAIN_CALL(cuGraphInstantiate,
-           (CUgraphExec * exec, CUgraph graph, CUgraphNode *failed, char *text, size_t room),
-           instantiate_old(exec, graph, failed, text, room, true))
-PLAIN_CALL(cuGraphInstantiate_v2,
-           (CUgraphExec * exec, CUgraph graph, CUgraphNode *failed, char *text, size_t room),
-           instantiate_old(exec, graph, failed, text, room, false))
-PLAIN_CALL(cuGraphInstantiateWithFlags, (CUgraphExec * exec, CUgraph graph, unsigned long long flags),
-           instantiate(exec, graph, flags))
-PLAIN_CALL(cuGraphInstantiateWithParams,
-           (CUgraphExec * exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *p),
-           instantiate_with(exec, graph, p, false))
-PLAIN_CALL(cuGraphInstantiateWithParams_ptsz,
-           (CUgraphExec * exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *p),
-           instantiate_with(exec, graph, p, true))
-PLAIN_CALL(cuGraphDestroy, (CUgraph graph), (forget(graph, false), EBB_PASS(cuGraphDestroy, (graph))))
-PLAIN_CALL(cuGraphExecDestroy, (CUgraphExec exec), (forget(exec, true), EBB_PASS(cuGraphExecDestroy, (exec))))
-PLAIN_CALL(cuGraphRetainUserObject, (CUgraph graph, CUuserObject object, unsigned count, unsigned flags),
-           owns(EBB_PASS(cuGraphRetainUserObject, (graph, object, count, flags)), graph))
-PLAIN_CALL(cuGraphClone, (CUgraph * clone, CUgraph of),
-           cloned(EBB_PASS(cuGraphClone, (clone, of)), clone, of))
-PLAIN_CALL(cuGraphExecUpdate,
-           (CUgraphExec exec, CUgraph by, CUgraphNode *failed, CUgraphExecUpdateResult *how),
-           updated(EBB_PASS(cuGraphExecUpdate, (exec, by, failed, how)), exec, by))
-PLAIN_CALL(cuGraphExecUpdate_v2, (CUgraphExec exec, CUgraph by, CUgraphExecUpdateResultInfo *how),
-           updated(EBB_PASS(cuGraphExecUpdate_v2, (exec, by, how)), exec, by))
-
-/* ---- launches ---- */
-
-typedef struct graph_launch {
-    CUgraphExec exec;
-    CUstream stream;
-} graph_launch_t;
-
-static CUresult issue_graph(const void *context)
-{
-    const graph_launch_t *l = context;
-    return EBB_PASS(cuGraphLaunch, (l->exec, l->stream));
-}
-
-static void note_launch(ebb_device_t *dev, const graph_launch_t *l)
-{
-    ebb_mark_t *last = ebb_graph_last_launch(dev->ebb, l->exec);
-    if (last)
-        *last = ebb_mark_here(ebb_stream_of(dev, l->stream));
-}
-
-/* Lock held; when this returns it is not. Launches of one executable graph come one after another, on whatever streams. */
-static CUresult launch_nodes(ebb_device_t *dev, const graph_launch_t *l, ebb_nodes_t *nodes)
-{
-    const ebb_mark_t *last = ebb_graph_last_launch(dev->ebb, l->exec);
-    ebb_stream_t *stream = ebb_stream_of(dev, l->stream);
-    if (ebb_graph_mentions(dev->ebb, l->exec)->alloc_bytes)
-        ebb_graphs_give_back(dev);
-    CUresult result =
-        last->stream && last->stream != stream ? (CUresult)ebb_mark_join(stream, *last) : CUDA_SUCCESS;
-    ebb_unlock();
-    if (!result)
-        result = ebb_nodes_issue(nodes, l->stream);
-    dev = ebb_enter_work();
-    if (dev) {
-        note_launch(dev, l);
-        ebb_unlock();
-    }
-    return result;
-}
-
-static CUresult launch_graph(const graph_launch_t *l)
-{
-    ebb_device_t *dev = ebb_enter_work();
-    if (!dev)
-        return issue_graph(l);
-    ebb_t *ebb = dev->ebb;
-    const bool captured = ebb_captures_under_way(ebb) && ebb_is_capturing(l->stream);
-    ebb_nodes_t *nodes = captured ? NULL : ebb_graph_nodes(ebb, l->exec);
-    if (nodes && ebb_graphs_are_apart(dev))
-        return launch_nodes(dev, l, nodes);
-    ebb_mentions_t *m = NULL;
-    const ebb_mentions_t *common = ebb_graph_common_mentions(ebb);
-    if (ebb_graph_known_mentions(ebb, l->exec))
-        m = ebb_graph_mentions(ebb, l->exec);
-    const ebb_status_t status = m && ebb->hook->apart ? ebb_mentions_stay(ebb, m) : 0;
-    if (status) {
-        ebb_unlock();
-        return (CUresult)status;
-    }
-    size_t room = (m ? m->refs.count : 0) + common->refs.count + 1;
-    ebb_access_t *access = malloc(room * sizeof *access);
-    ebb_operation_t op = {.kind = EBB_OTHER,
-                          .stream = ebb_stream_of(dev, l->stream),
-                          .name = "cuGraphLaunch",
-                          .access = access,
-                          .opaque = !access};
-    if (access && m)
-        ebb_mentions_list(ebb, m, &op);
-    if (access)
-        ebb_mentions_list(ebb, common, &op);
-    CUresult result = ebb_issue(&op, issue_graph, l);
-    if (!result && !captured)
-        note_launch(dev, l);
-    ebb_unlock();
-    free(access);
-    return result;
-}
-
-/* Nothing is uploaded of what is launched node by node. */
-static CUresult upload_graph(CUgraphExec exec, CUstream stream)
-{
-    ebb_device_t *dev = ebb_enter_work();
-    const bool apart = dev && ebb_graph_nodes(dev->ebb, exec) && ebb_graphs_are_apart(dev);
-    if (dev)
-        ebb_unlock();
-    return apart ? CUDA_SUCCESS : EBB_PASS(cuGraphUpload, (exec, stream));
-}
-
-ASYNC_CALL(cuGraphLaunch, (CUgraphExec exec, CUstream stream), launch_graph(&(graph_launch_t){exec, stream}))
-ASYNC_CALL(cuGraphUpload, (CUgraphExec exec, CUstream stream), upload_graph(exec, stream))

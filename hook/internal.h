@@ -173,9 +173,10 @@ bool ebb_sync_memops(const ebb_t *ebb);
  * graph allocates and frees within a launch is allocated and freed in the order of the stream, somewhere else each time, and the addresses in its
  * nodes follow.
  *
- * Not so, but one operation as ever, with all that it mentions pinned: graphs with memory that outlives the launch or is another graph's, host
- * functions, events, semaphores, conditions, child graphs, arrays, user objects, kernels of NCCL's, copies of pageable host memory (a graph reads
- * it when it runs, a call at once), and graphs that the device may launch. So is one from the first change on that cannot be followed.
+ * Not so, but one operation as ever, with all that it mentions pinned: graphs with memory that outlives the launch, is another graph's or peers', host
+ * functions, events, semaphores, writes of words, conditions, child graphs, arrays, user objects, kernels of NCCL's or such that are obscure beside memory
+ * of the graph's, copies of pageable host memory (a graph reads it when it runs, a call at once) or of tables with addresses of the graph's memory, nodes or
+ * launches in another context, and graphs that the device may launch. So is one from the first change on that cannot be followed.
  *
  * An address of memory that the graph allocates is looked for as the program's own are (args.c): in aligned words and tensor maps.
  *
@@ -185,16 +186,26 @@ typedef struct ebb_nodes ebb_nodes_t;
 
 /* Whether the driver says of graphs what this needs. */
 bool ebb_nodes_can_be_read(void);
+/* The context that was current when they were read, in which all of them are to run. */
+CUcontext ebb_nodes_context(const ebb_nodes_t *nodes);
+/* The nodes' handles, each behind those that it waits for, the caller's; `chained`: there is no other such order. NULL: no host memory, or the driver does
+ * not say (nodes_order.c). */
+CUgraphNode *ebb_nodes_in_order(CUgraph graph, size_t *count, bool *chained);
 /* NULL: it cannot be launched so, or there is no host memory. */
 ebb_nodes_t *ebb_nodes_read(ebb_t *ebb, CUgraph graph);
 void ebb_nodes_delete(ebb_nodes_t *nodes);
+/* Those of a graph that the executable one was updated from: known by the handles of the older ones, which the program goes on using, if each has its
+ * place. False: it may not. */
+bool ebb_nodes_succeed(ebb_nodes_t *nodes, const ebb_nodes_t *older);
 /* A kernel, a copy or a memset has other parameters from now on. False: that cannot be followed. */
 bool ebb_nodes_set(ebb_t *ebb, ebb_nodes_t *nodes, CUgraphNode node, const CUgraphNodeParams *params);
 bool ebb_nodes_enable(ebb_nodes_t *nodes, CUgraphNode node, bool enabled);
-bool ebb_nodes_all_enabled(const ebb_nodes_t *nodes);
-/* The most that the graph has allocated at once. */
+/* Whether what its copies bring now has no address of memory that it allocates: those are not followed. */
+bool ebb_nodes_can_be_issued(const ebb_nodes_t *nodes);
+/* The most that the graph has allocated at once, at most. */
 size_t ebb_nodes_peak(const ebb_nodes_t *nodes);
-/* The first error ends it: then only a part has been issued. Lock not held; not while another thread is in here with these nodes. */
+/* An error: nothing has been issued, or the program has failed (ebb_fail_program), for a graph cannot be launched in part. Lock not held; not
+ * while another thread is in here with these nodes. */
 CUresult ebb_nodes_issue(ebb_nodes_t *nodes, CUstream stream);
 
 /* ---- the buffers that a graph mentions; lock held (capture.c) ---- */
@@ -209,22 +220,26 @@ typedef struct ebb_mention {
 typedef struct ebb_mentions {
     ebb_table_t refs;      /* ebb_mention_t */
     size_t alloc_bytes;    /* that the graph allocates itself */
-    ebb_device_t *counted; /* on whose budget they count, once they do */
-    bool all;              /* something of it could not be read: it may touch anything */
-    bool stays;            /* all of it is pinned, whether graphs have come apart or not */
+    ebb_device_t *counted; /* on whose budget they count; NULL: they do not */
+    bool executable;
+    bool all;   /* something of it could not be read: it may touch anything */
+    bool stays; /* all of it is pinned, whether graphs have come apart or not */
     bool
-        owns; /* objects of the program's, which go with the driver's graph as soon as none of its launches is under way */
+        owns; /* objects of the program's, which the driver gives up with the graph, unless it knows of a launch under way */
 } ebb_mentions_t;
 
 /* Makes it resident, if it is to be pinned. CUDA_ERROR_OUT_OF_MEMORY: it cannot be. */
 ebb_status_t ebb_mentions_add(ebb_mentions_t *mentions, ebb_buffer_t *buffer, bool copied);
-/* What another graph mentions is resident already, or need not be. */
+/* What another graph mentions is resident already, or need not be, or is when this one is launched. */
 void ebb_mentions_add_all(ebb_t *ebb, ebb_mentions_t *to, const ebb_mentions_t *from);
-/* It is launched as one from now on, though graphs have come apart. CUDA_ERROR_OUT_OF_MEMORY: it does not fit beside what else must stay. */
+/* Before a launch as one. CUDA_ERROR_OUT_OF_MEMORY: it does not fit beside what else must stay. */
 ebb_status_t ebb_mentions_stay(ebb_t *ebb, ebb_mentions_t *mentions);
 /* Pins what is copied, and then no more of it, once graphs have come apart. */
 ebb_status_t ebb_mentions_show(ebb_t *ebb, const ebb_mentions_t *mentions);
-void ebb_mentions_let_go(ebb_t *ebb, ebb_mentions_t *mentions);
+void ebb_mentions_let_go(ebb_t *ebb, const ebb_mentions_t *mentions);
+/* What the graph allocates, once. False: it does not fit. */
+bool ebb_mentions_count(ebb_device_t *dev, ebb_mentions_t *mentions);
+void ebb_mentions_uncount(ebb_mentions_t *mentions);
 /* Something was mentioned that cannot be read. */
 void ebb_mentions_all(ebb_t *ebb, ebb_mentions_t *mentions);
 /* Releases what it holds; it is empty then. */
@@ -266,6 +281,8 @@ void ebb_capture_note_alloc(ebb_t *ebb, CUstream stream, size_t bytes);
 ebb_mentions_t *ebb_graph_mentions(ebb_t *ebb, const void *graph);
 /* The same without making it: NULL, or what was there. */
 const ebb_mentions_t *ebb_graph_known_mentions(ebb_t *ebb, const void *graph);
+/* All that a graph mentions. */
+void ebb_graph_mention(ebb_t *ebb, ebb_mentions_t *mentions, CUgraph graph);
 /* `body` lies within `graph`; NULL: within an unknown one. */
 void ebb_graph_contains(ebb_t *ebb, const void *graph, const void *body);
 void ebb_graph_forget(ebb_t *ebb, const void *graph);

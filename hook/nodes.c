@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/base/table.h"
+#include "alloc/base/status.h"
 #include "alloc/device.h"
 #include "alloc/kernel/kernel.h"
 #include "hook/internal.h"
@@ -18,10 +18,8 @@ typedef struct node {
             CUfunction function;
             CUlaunchConfig config; /* its attributes are these: */
             CUlaunchAttribute attribute[ATTRIBUTES];
-            const ebb_signature_t *signature; /* read when the node is, only */
-            void **param;                     /* [params] into the block behind them; owns both */
-            unsigned char *block;             /* [bytes] */
-            size_t bytes;
+            void **param; /* [params] into the block behind them; owns both */
+            unsigned char *block;
         } kernel;
         CUDA_MEMCPY3D copy;
         CUDA_MEMSET_NODE_PARAMS set;
@@ -46,8 +44,10 @@ typedef struct move {
 } move_t;
 
 struct ebb_nodes {
+    CUcontext context;
     node_t *node; /* [count] in an order that their edges allow */
     uint32_t count;
+    bool chained;          /* they allow no other */
     bool allocates, found; /* some of them, or free; the moves are known */
     move_t *move;          /* owns */
     uint32_t move_count, move_room;
@@ -105,11 +105,11 @@ static bool read_attributes(CUgraphNode handle, node_t *n)
 }
 
 /* Its arguments are copied: the driver's own may change. What an older node had stays as it is if that fails. */
-static bool read_kernel(ebb_t *ebb, node_t *n, const CUDA_KERNEL_NODE_PARAMS *p)
+static bool read_kernel(ebb_t *ebb, const ebb_nodes_t *g, node_t *n, const CUDA_KERNEL_NODE_PARAMS *p)
 {
     const CUfunction f = p->func ? p->func : (CUfunction)p->kern;
     ebb_signature_t *s = ebb_signature_of(ebb, f);
-    if (!s || ebb_function_communicates(ebb, s))
+    if (!s || ebb_function_communicates(ebb, s) || (p->ctx && p->ctx != g->context))
         return false;
     void **param = malloc(s->param_count * sizeof *param + s->param_bytes + 1);
     unsigned char *block = param ? (unsigned char *)(param + s->param_count) : NULL;
@@ -122,10 +122,8 @@ static bool read_kernel(ebb_t *ebb, node_t *n, const CUDA_KERNEL_NODE_PARAMS *p)
     forget_kernel(n);
     n->type = CU_GRAPH_NODE_TYPE_KERNEL;
     n->kernel.function = f;
-    n->kernel.signature = s;
     n->kernel.param = param;
     n->kernel.block = block;
-    n->kernel.bytes = s->param_bytes;
     n->kernel.config.gridDimX = p->gridDimX;
     n->kernel.config.gridDimY = p->gridDimY;
     n->kernel.config.gridDimZ = p->gridDimZ;
@@ -144,11 +142,19 @@ static bool is_there_later(CUmemorytype type, CUdeviceptr address)
            !ebb_driver.cuPointerGetAttribute(&kind, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
 }
 
-static bool read_copy(node_t *n, const CUDA_MEMCPY3D *p)
+/* Not another device's. */
+static bool is_here(ebb_t *ebb, const ebb_nodes_t *g, CUdeviceptr address)
+{
+    const ebb_device_t *dev = ebb_arena_contains(ebb, address) ? ebb_arena_device(ebb, address) : NULL;
+    return !dev || dev->context == g->context;
+}
+
+static bool read_copy(ebb_t *ebb, const ebb_nodes_t *g, node_t *n, const CUDA_MEMCPY3D *p)
 {
     CUdeviceptr address[2];
     ebb_copy_addresses(p, address);
     if (p->srcMemoryType == CU_MEMORYTYPE_ARRAY || p->dstMemoryType == CU_MEMORYTYPE_ARRAY ||
+        !is_here(ebb, g, address[0]) || !is_here(ebb, g, address[1]) ||
         !is_there_later(p->dstMemoryType, address[0]) || !is_there_later(p->srcMemoryType, address[1]))
         return false;
     n->copy = *p;
@@ -180,13 +186,13 @@ static bool read_node(ebb_t *ebb, ebb_nodes_t *g, node_t *n)
     switch (type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
         return !ebb_driver.cuGraphKernelNodeGetParams_v2(n->handle, &kernel) &&
-               read_kernel(ebb, n, &kernel) && read_attributes(n->handle, n);
+               read_kernel(ebb, g, n, &kernel) && read_attributes(n->handle, n);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
         n->type = type;
-        return !ebb_driver.cuGraphMemcpyNodeGetParams(n->handle, &copy) && read_copy(n, &copy);
+        return !ebb_driver.cuGraphMemcpyNodeGetParams(n->handle, &copy) && read_copy(ebb, g, n, &copy);
     case CU_GRAPH_NODE_TYPE_MEMSET:
         n->type = type;
-        return !ebb_driver.cuGraphMemsetNodeGetParams(n->handle, &n->set);
+        return !ebb_driver.cuGraphMemsetNodeGetParams(n->handle, &n->set) && is_here(ebb, g, n->set.dst);
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
         n->type = type;
         return read_allocation(g, n);
@@ -200,123 +206,6 @@ static bool read_node(ebb_t *ebb, ebb_nodes_t *g, node_t *n)
     default:
         return false;
     }
-}
-
-/* ---- their order ---- */
-
-typedef struct edges {
-    CUgraphNode *node, *from, *to; /* [nodes], [edges] */
-    CUgraphEdgeData
-        *data; /* [edges] says more than order does: programmatic launches, which wait in full here */
-    size_t nodes, edges;
-} edges_t;
-
-static bool ask(CUgraph graph, edges_t *e)
-{
-    if (ebb_driver.cuGraphGetNodes(graph, NULL, &e->nodes) ||
-        ebb_driver.cuGraphGetEdges_v2(graph, NULL, NULL, NULL, &e->edges) || e->nodes > UINT32_MAX)
-        return false;
-    e->node = malloc((e->nodes + 1) * sizeof *e->node);
-    e->from = malloc((e->edges + 1) * sizeof *e->from);
-    e->to = malloc((e->edges + 1) * sizeof *e->to);
-    e->data = malloc((e->edges + 1) * sizeof *e->data);
-    return e->node && e->from && e->to && e->data &&
-           (!e->nodes || !ebb_driver.cuGraphGetNodes(graph, e->node, &e->nodes)) &&
-           (!e->edges || !ebb_driver.cuGraphGetEdges_v2(graph, e->from, e->to, e->data, &e->edges));
-}
-
-typedef struct numbered {
-    uint64_t handle;
-    uint32_t number;
-} numbered_t;
-
-/* [edges] from[i] before to[i], by number. */
-static bool number_edges(const edges_t *e, uint32_t *from, uint32_t *to)
-{
-    ebb_table_t numbers = {.at = NULL};
-    bool good = true, added;
-    for (size_t i = 0; i < e->nodes && good; i++) {
-        numbered_t *n = ebb_table_add(&numbers, sizeof *n, (uint64_t)(uintptr_t)e->node[i], &added);
-        good = n != NULL;
-        if (n)
-            n->number = (uint32_t)i;
-    }
-    for (size_t i = 0; i < e->edges && good; i++) {
-        const numbered_t *a = ebb_table_find(&numbers, sizeof *a, (uint64_t)(uintptr_t)e->from[i]),
-                         *b = ebb_table_find(&numbers, sizeof *b, (uint64_t)(uintptr_t)e->to[i]);
-        good = a && b;
-        if (good) {
-            from[i] = a->number;
-            to[i] = b->number;
-        }
-    }
-    free(numbers.at);
-    return good;
-}
-
-/* Each node behind those that it waits for; else in the driver's order, which is that of their making wherever it was seen. False: some wait for
- * each other. */
-static bool sort(uint32_t nodes, size_t edges, const uint32_t *from, const uint32_t *to, uint32_t *first,
-                 uint32_t *before, uint32_t *stack, uint32_t *order)
-{
-    uint32_t placed = 0;
-    memset(first, 0, (nodes + 2) * sizeof *first);
-    for (size_t i = 0; i < edges; i++)
-        first[to[i] + 2]++;
-    for (uint32_t i = 0; i < nodes; i++)
-        first[i + 2] += first[i + 1];
-    for (size_t i = 0; i < edges; i++)
-        before[first[to[i] + 1]++] = from[i];
-    /* before[first[i]] to before[first[i + 1]]: what i waits for. On the stack are nodes that each wait for the next one; seen[i]: how many of
-     * them were looked at, and one more. */
-    uint32_t *seen = stack + nodes;
-    memset(seen, 0, nodes * sizeof *seen);
-    for (uint32_t i = 0; i < nodes; i++) {
-        uint32_t height = 0;
-        if (!seen[i])
-            stack[height++] = i;
-        while (height) {
-            const uint32_t top = stack[height - 1], at = first[top] + (seen[top] ? seen[top] - 1 : 0);
-            seen[top] = at - first[top] + 2;
-            if (at == first[top + 1]) {
-                seen[top] = UINT32_MAX;
-                order[placed++] = top;
-                height--;
-            } else if (!seen[before[at]]) {
-                stack[height++] = before[at];
-            } else if (seen[before[at]] != UINT32_MAX) {
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
-/* The nodes' handles in such an order. NULL: no memory, or the driver does not say. */
-static CUgraphNode *in_order(CUgraph graph, size_t *count)
-{
-    edges_t e = {.node = NULL};
-    CUgraphNode *sorted = NULL;
-    if (ask(graph, &e)) {
-        const size_t nodes = e.nodes, edges = e.edges;
-        uint32_t *room = malloc((3 * edges + 4 * nodes + 4) * sizeof *room);
-        uint32_t *from = room, *to = room + edges, *before = to + edges, *first = before + edges,
-                 *order = first + nodes + 2, *stack = order + nodes;
-        sorted = room && number_edges(&e, from, to) ? malloc((nodes + 1) * sizeof(CUgraphNode)) : NULL;
-        if (sorted && !sort((uint32_t)nodes, edges, from, to, first, before, stack, order)) {
-            free(sorted);
-            sorted = NULL;
-        }
-        for (size_t i = 0; sorted && i < nodes; i++)
-            sorted[i] = e.node[order[i]];
-        free(room);
-    }
-    *count = e.nodes;
-    free(e.node);
-    free(e.from);
-    free(e.to);
-    free(e.data);
-    return sorted;
 }
 
 /* ---- addresses in memory that the graph allocates ---- */
@@ -363,12 +252,24 @@ static bool add_move(seeker_t *s, void *at, CUdeviceptr address, bool is_map)
     return true;
 }
 
+/* Nothing of its arguments leads anywhere that ebb sees, and it may reach memory all the same. */
+static bool is_obscure(ebb_t *ebb, ebb_signature_t *signature, const node_t *n)
+{
+    ebb_args_t args;
+    ebb_operation_t op = {.kind = EBB_KERNEL, .function = n->kernel.function};
+    const bool obscure = !ebb_args_begin(ebb, &args, &op, signature, n->kernel.param, NULL) ||
+                         ebb_is_obscure(ebb, signature, &op, args.block);
+    ebb_args_end(&args);
+    return obscure;
+}
+
 /* One word, or all of a tensor map, wherever a parameter may have one (args.c). */
 static void seek_in_kernel(seeker_t *s, node_t *n)
 {
-    const ebb_signature_t *signature = n->kernel.signature;
+    ebb_signature_t *signature = ebb_signature_of(s->ebb, n->kernel.function);
+    const uint32_t moves = s->nodes->move_count;
     unsigned char *block = n->kernel.block;
-    for (uint32_t i = 0; i < signature->param_count; i++) {
+    for (uint32_t i = 0; signature && i < signature->param_count; i++) {
         const size_t begin = signature->params[i].offset_bytes, end = begin + signature->params[i].size_bytes;
         for (size_t at = (begin + 7) / 8 * 8; at + sizeof(CUdeviceptr) <= end;) {
             const bool may_be_map =
@@ -383,6 +284,7 @@ static void seek_in_kernel(seeker_t *s, node_t *n)
             at += mapped ? EBB_TENSOR_MAP_BYTES : sizeof word;
         }
     }
+    s->failed |= !signature || (s->nodes->move_count == moves && is_obscure(s->ebb, signature, n));
 }
 
 static void seek_in(seeker_t *s, uint32_t number)
@@ -453,6 +355,41 @@ static CUresult move(const ebb_nodes_t *g, const move_t *m, bool back)
     return result;
 }
 
+/* Pointers that a copy brings from the host: a table, which kernels may follow (tables.c). It is read when the graph is launched, so this is asked then. */
+static bool brings_address(const ebb_nodes_t *g, const node_t *n, CUdeviceptr low, CUdeviceptr high)
+{
+    CUdeviceptr address[2], word;
+    ebb_copy_addresses(&n->copy, address);
+    const size_t bytes = n->copy.WidthInBytes;
+    if (n->copy.srcMemoryType != CU_MEMORYTYPE_HOST || bytes > EBB_LARGEST_TABLE || n->copy.Height > 1 ||
+        n->copy.Depth > 1)
+        return false;
+    for (size_t at = 0; at + sizeof word <= bytes; at += sizeof word) {
+        memcpy(&word, (const char *)(uintptr_t)address[1] + at, sizeof word);
+        for (uint32_t i = 0; word - low <= high - low && i < g->count; i++)
+            if (g->node[i].type == CU_GRAPH_NODE_TYPE_MEM_ALLOC &&
+                word - g->node[i].alloc.recorded <= g->node[i].alloc.bytes)
+                return true;
+    }
+    return false;
+}
+
+bool ebb_nodes_can_be_issued(const ebb_nodes_t *g)
+{
+    CUdeviceptr low = UINT64_MAX, high = 0;
+    bool can = true;
+    for (uint32_t i = 0; g->allocates && i < g->count; i++) {
+        const node_t *n = &g->node[i];
+        if (n->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+            continue;
+        low = n->alloc.recorded < low ? n->alloc.recorded : low;
+        high = n->alloc.recorded + n->alloc.bytes > high ? n->alloc.recorded + n->alloc.bytes : high;
+    }
+    for (uint32_t i = 0; high && i < g->count && can; i++)
+        can = g->node[i].type != CU_GRAPH_NODE_TYPE_MEMCPY || !brings_address(g, &g->node[i], low, high);
+    return can;
+}
+
 /* ---- reading and changing ---- */
 
 bool ebb_nodes_can_be_read(void)
@@ -466,11 +403,14 @@ bool ebb_nodes_can_be_read(void)
 ebb_nodes_t *ebb_nodes_read(ebb_t *ebb, CUgraph graph)
 {
     size_t count = 0;
-    CUgraphNode *handle = ebb_nodes_can_be_read() ? in_order(graph, &count) : NULL;
+    bool chained = false;
+    CUgraphNode *handle = ebb_nodes_can_be_read() ? ebb_nodes_in_order(graph, &count, &chained) : NULL;
     ebb_nodes_t *g = handle ? calloc(1, sizeof *g) : NULL;
-    if (g)
+    if (g) {
         g->node = calloc(count + 1, sizeof *g->node);
-    bool good = g && g->node;
+        g->chained = chained;
+    }
+    bool good = g && g->node && !ebb_driver.cuCtxGetCurrent(&g->context) && g->context;
     for (size_t i = 0; i < count && good; i++) {
         g->node[i].handle = handle[i];
         good = read_node(ebb, g, &g->node[i]);
@@ -487,7 +427,7 @@ ebb_nodes_t *ebb_nodes_read(ebb_t *ebb, CUgraph graph)
 
 static node_t *find(ebb_nodes_t *g, CUgraphNode handle)
 {
-    for (uint32_t i = 0; i < g->count; i++)
+    for (uint32_t i = 0; i < g->count && handle; i++)
         if (g->node[i].handle == handle)
             return &g->node[i];
     return NULL;
@@ -512,14 +452,14 @@ bool ebb_nodes_set(ebb_t *ebb, ebb_nodes_t *g, CUgraphNode handle, const CUgraph
                                                 .kernelParams = p->kernel.kernelParams,
                                                 .extra = p->kernel.extra,
                                                 .kern = p->kernel.kern};
-        return read_kernel(ebb, n, &kernel) && find_moves(ebb, g);
+        return read_kernel(ebb, g, n, &kernel) && find_moves(ebb, g);
     }
     case CU_GRAPH_NODE_TYPE_MEMCPY:
-        return read_copy(n, &p->memcpy.copyParams) && find_moves(ebb, g);
+        return read_copy(ebb, g, n, &p->memcpy.copyParams) && find_moves(ebb, g);
     case CU_GRAPH_NODE_TYPE_MEMSET:
         n->set = (CUDA_MEMSET_NODE_PARAMS){p->memset.dst,         p->memset.pitch, p->memset.value,
                                            p->memset.elementSize, p->memset.width, p->memset.height};
-        return find_moves(ebb, g);
+        return is_here(ebb, g, n->set.dst) && find_moves(ebb, g);
     default:
         return false;
     }
@@ -533,12 +473,21 @@ bool ebb_nodes_enable(ebb_nodes_t *g, CUgraphNode handle, bool enabled)
     return n != NULL;
 }
 
-bool ebb_nodes_all_enabled(const ebb_nodes_t *g)
+CUcontext ebb_nodes_context(const ebb_nodes_t *g)
 {
-    for (uint32_t i = 0; i < g->count; i++)
-        if (g->node[i].disabled)
-            return false;
-    return true;
+    return g->context;
+}
+
+/* Which node of one graph is which of the other only a chain tells. */
+bool ebb_nodes_succeed(ebb_nodes_t *g, const ebb_nodes_t *older)
+{
+    const bool paired = g->chained && older->chained;
+    bool good = g->count == older->count;
+    for (uint32_t i = 0; i < g->count && good; i++) {
+        good = !older->node[i].disabled && (!paired || g->node[i].type == older->node[i].type);
+        g->node[i].handle = paired ? older->node[i].handle : NULL;
+    }
+    return good;
 }
 
 size_t ebb_nodes_peak(const ebb_nodes_t *g)
@@ -548,7 +497,7 @@ size_t ebb_nodes_peak(const ebb_nodes_t *g)
         const node_t *n = &g->node[i];
         if (n->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
             now += n->alloc.bytes;
-        if (n->type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+        if (n->type == CU_GRAPH_NODE_TYPE_MEM_FREE && g->chained) /* else both may be there at once */
             now -= g->node[n->free.allocation].alloc.bytes;
         peak = now > peak ? now : peak;
     }
@@ -556,11 +505,6 @@ size_t ebb_nodes_peak(const ebb_nodes_t *g)
 }
 
 /* ---- issuing ---- */
-
-static void *host(CUdeviceptr address)
-{
-    return (void *)(uintptr_t)address;
-}
 
 static CUresult issue_copy(const CUDA_MEMCPY3D *p, CUstream stream)
 {
@@ -572,9 +516,9 @@ static CUresult issue_copy(const CUDA_MEMCPY3D *p, CUstream stream)
     if (!p->WidthInBytes || !p->Height || !p->Depth)
         return CUDA_SUCCESS;
     if (src == CU_MEMORYTYPE_HOST && dst == CU_MEMORYTYPE_DEVICE)
-        return cuMemcpyHtoDAsync_v2(to[0], host(to[1]), p->WidthInBytes, stream);
+        return cuMemcpyHtoDAsync_v2(to[0], (void *)(uintptr_t)to[1], p->WidthInBytes, stream);
     if (src == CU_MEMORYTYPE_DEVICE && dst == CU_MEMORYTYPE_HOST)
-        return cuMemcpyDtoHAsync_v2(host(to[0]), to[1], p->WidthInBytes, stream);
+        return cuMemcpyDtoHAsync_v2((void *)(uintptr_t)to[0], to[1], p->WidthInBytes, stream);
     if (src == CU_MEMORYTYPE_DEVICE && dst == CU_MEMORYTYPE_DEVICE)
         return cuMemcpyDtoDAsync_v2(to[0], to[1], p->WidthInBytes, stream);
     return cuMemcpyAsync(to[0], to[1], p->WidthInBytes, stream);
@@ -629,6 +573,7 @@ CUresult ebb_nodes_issue(ebb_nodes_t *g, CUstream stream)
 {
     const move_t *m = g->move;
     CUresult result = CUDA_SUCCESS;
+    bool begun = false;
     for (uint32_t i = 0; i < g->count && !result; i++) {
         node_t *n = &g->node[i];
         const uint32_t moves = g->allocates ? n->moves : 0;
@@ -636,6 +581,7 @@ CUresult ebb_nodes_issue(ebb_nodes_t *g, CUstream stream)
             result = move(g, &m[k], false);
         if (!result && !n->disabled)
             result = issue(g, n, stream);
+        begun |= !result && n->type <= CU_GRAPH_NODE_TYPE_MEMSET;
         for (uint32_t k = 0; k < moves; k++)
             move(g, &m[k], true);
         m += moves;
@@ -643,5 +589,12 @@ CUresult ebb_nodes_issue(ebb_nodes_t *g, CUstream stream)
     for (uint32_t i = 0; result && i < g->count; i++)
         if (g->node[i].type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
             issue_free(&g->node[i], stream);
+    if (result && begun) {
+        ebb_log(EBB_WARN,
+                "error %d in the middle of a graph, which cannot be launched in part: the program's results "
+                "are lost",
+                result);
+        ebb_fail_program(&ebb_global);
+    }
     return result;
 }

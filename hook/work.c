@@ -218,7 +218,9 @@ PLAIN_CALL(cuLaunchCooperativeKernelMultiDevice, (CUDA_LAUNCH_PARAMS * list, uns
 static CUresult note_tensor_map(CUresult result, const CUtensorMap *map, const void *address)
 {
     const ebb_device_t *dev = NULL;
-    if (!result && map && ebb_arena_contains(&ebb_global, (CUdeviceptr)(uintptr_t)address))
+    if (!result && map &&
+        (ebb_arena_contains(&ebb_global, (CUdeviceptr)(uintptr_t)address) ||
+         ebb_captures_under_way(&ebb_global)))
         dev = ebb_enter_any(); /* no context is needed */
     if (dev) {
         if (!ebb_tensor_map_note(dev->ebb, map, (CUdeviceptr)(uintptr_t)address))

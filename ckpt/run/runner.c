@@ -92,11 +92,11 @@ static void see_place(ebb_device_t *dev, const ebb_operation_t *op, ebb_step_ope
     for (uint32_t i = 0; i < op->access_count; i++)
         if (!oldest || op->access[i].buffer->generation < oldest->buffer->generation)
             oldest = &op->access[i];
+    out->allocations = dev->ebb->generations;
     if (!oldest)
         return;
     out->born = oldest->buffer->generation;
     out->place = ebb_mix(out->born, oldest->offset_bytes) | 1;
-    out->allocations = dev->ebb->generations;
 }
 
 /* What identifies a step: neither addresses nor the values of scalars. */

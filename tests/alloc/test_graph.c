@@ -229,13 +229,13 @@ static CUgraph captured_fill(CUdeviceptr p, float value)
     return graph;
 }
 
-/* By node, by another graph, and then by node once more: by the new one's handles, which is followed, and by the old one's, which is not. */
+/* By node, by another graph, and then by node once more, always by the first graph's handles. */
 static void changes_of_nodes_are_followed(void **state)
 {
     (void)state;
     CUgraph graph = captured_fill(a, 1), another = captured_fill(a, 2);
     CUgraphExec exec;
-    CUgraphNode old[3], new[3];
+    CUgraphNode old[3];
     CUgraphExecUpdateResultInfo how;
     size_t count = 3;
     const unsigned one = 0x3f800000u;
@@ -260,7 +260,6 @@ static void changes_of_nodes_are_followed(void **state)
                           .Depth = 1};
     evict();
     OK(cuGraphGetNodes(graph, old, &count));
-    OK(cuGraphGetNodes(another, new, &count));
     OK(cuGraphInstantiate(&exec, graph, 0));
     OK(cuGraphLaunch(exec, stream));
     check(c, 1);
@@ -272,10 +271,12 @@ static void changes_of_nodes_are_followed(void **state)
     check(a, 5);
     check(b, 1);
     check(c, 1);
+    OK(touch_five()); /* followed: else the graph is launched as one, and keeps three buffers */
     OK(cuGraphNodeSetEnabled(exec, old[0], 0));
     launch_fill(a, 7);
     OK(cuGraphLaunch(exec, stream));
     check(a, 7);
+    OK(touch_five());
     OK(cuGraphNodeSetEnabled(exec, old[0], 1));
     OK(cuGraphExecUpdate(exec, another, &how));
     evict();
@@ -283,14 +284,69 @@ static void changes_of_nodes_are_followed(void **state)
     check(a, 2);
     check(b, 0);
     check(c, 2);
+    OK(touch_five());
     value = 6;
     OK(cuGraphExecKernelNodeSetParams(exec, old[0], &kernel));
     evict();
     OK(cuGraphLaunch(exec, stream));
     check(c, 6);
+    OK(touch_five());
     OK(cuGraphExecDestroy(exec));
     OK(cuGraphDestroy(graph));
     OK(cuGraphDestroy(another));
+}
+
+/* Each destination in turn: those before stay no longer than it takes to make the node. */
+static void what_a_node_is_given_does_not_stay(void **state)
+{
+    (void)state;
+    CUgraph graph = captured_fill(a, 4);
+    CUgraphExec exec;
+    CUgraphNode node[3];
+    size_t count = 3;
+    OK(cuGraphGetNodes(graph, node, &count));
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    for (int i = 0; i < CHURN; i++) {
+        CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                              .srcDevice = a,
+                              .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                              .dstDevice = churn[i],
+                              .WidthInBytes = BUFFER,
+                              .Height = 1,
+                              .Depth = 1};
+        OK(cuGraphExecMemcpyNodeSetParams(exec, node[2], &copy, context));
+        OK(cuGraphLaunch(exec, stream));
+        OK(touch_five());
+    }
+    check(churn[5], 4);
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph));
+}
+
+/* What it mentions then does not fit, which the launch tells, not the update. */
+static void update_of_a_graph_launched_as_one_may_not_fit(void **state)
+{
+    (void)state;
+    CUgraph graph[2];
+    CUgraphExec exec;
+    CUgraphExecUpdateResultInfo how;
+    launch_fill(a, 1);
+    for (int k = 0; k < 2; k++) {
+        OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        OK(cuLaunchHostFunc(stream, do_nothing, NULL));
+        for (int i = 0; i < CHURN; i++)
+            launch_add(k ? churn[i] : b, a, k ? churn[i] : b);
+        OK(cuStreamEndCapture(stream, &graph[k]));
+    }
+    OK(cuGraphInstantiate(&exec, graph[0], 0));
+    OK(cuGraphLaunch(exec, stream));
+    OK(cuGraphExecUpdate(exec, graph[1], &how));
+    evict();
+    assert_int_equal(cuGraphLaunch(exec, stream), CUDA_ERROR_OUT_OF_MEMORY);
+    check(a, 1);
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph[0]));
+    OK(cuGraphDestroy(graph[1]));
 }
 
 /* Launches of one graph do not overtake each other, on whatever streams. */
@@ -441,10 +497,22 @@ static void allocations_of_a_graph_launched_as_one_are_the_drivers(void **state)
     OK(cuMemAlloc(&churn[5], BUFFER));
 }
 
+/* What the driver holds for graphs. */
+static uint64_t graph_memory(void)
+{
+    uint64_t bytes = 0;
+    OK(cuDeviceGraphMemTrim(0));
+    OK(cuDeviceGetGraphMemAttribute(0, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &bytes));
+    return bytes;
+}
+
 /* Eight more buffers than there are, two at a time, some at the same addresses. */
 static void allocations_of_a_graph_launched_node_by_node_are_served(void **state)
 {
     (void)state;
+    const uint64_t before = graph_memory();
+    CUmodule another;
+    CUgraphNode node[64];
     CUgraph graph;
     CUgraphExec exec;
     CUdeviceptr p, q;
@@ -469,8 +537,74 @@ static void allocations_of_a_graph_launched_node_by_node_are_served(void **state
         OK(cuGraphLaunch(exec, stream));
         check(a, 28 * (float)i);
     }
+    /* A node is changed, when what was known of functions has been forgotten. */
+    size_t count = sizeof node / sizeof *node, at = 0;
+    CUDA_KERNEL_NODE_PARAMS kernel;
+    CUgraphNodeType type;
+    OK(cuGraphGetNodes(graph, node, &count));
+    do
+        OK(cuGraphNodeGetType(node[at++], &type));
+    while (type != CU_GRAPH_NODE_TYPE_KERNEL);
+    OK(cuGraphKernelNodeGetParams(node[at - 1], &kernel));
+    float value = 10; /* for 0 */
+    int n = FLOATS;
+    void *args[] = {kernel.kernelParams[0], &value, &n};
+    kernel.kernelParams = args;
+    OK(cuModuleLoad(&another, KERNELS));
+    OK(cuModuleUnload(another));
+    OK(cuGraphExecKernelNodeSetParams(exec, node[at - 1], &kernel));
+    OK(cuGraphLaunch(exec, stream));
+    check(a, 28 * 5 + 10);
+    assert_int_equal(graph_memory(), before);
     OK(cuGraphExecDestroy(exec));
     OK(cuGraphDestroy(graph));
+}
+
+/* A copy from the host brings the address of memory that the graph allocates: kernels might follow it. */
+static void table_of_a_graphs_own_memory_keeps_it_whole(void **state)
+{
+    (void)state;
+    CUgraph graph;
+    CUgraphExec exec;
+    CUdeviceptr p, seen_there, *table;
+    OK(cuMemHostAlloc((void **)&table, sizeof *table, 0));
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    OK(cuMemAllocAsync(&p, BUFFER, stream));
+    *table = p + 64;
+    OK(cuMemcpyHtoDAsync(b, table, sizeof *table, stream));
+    launch_fill(p, 8);
+    OK(cuMemcpyDtoDAsync(a, p, BUFFER, stream));
+    OK(cuMemFreeAsync(p, stream));
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    OK(cuGraphLaunch(exec, stream));
+    check(a, 8);
+    OK(cuMemcpyDtoH(&seen_there, b, sizeof seen_there));
+    assert_true(seen_there == *table);
+    uint64_t bytes = 0;
+    OK(cuDeviceGetGraphMemAttribute(0, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &bytes));
+    assert_true(bytes >= BUFFER); /* it was there */
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph));
+    OK(cuMemFreeHost(table));
+}
+
+/* A launch in part would show in the results of the next one: the program ends. */
+static void graph_that_fails_in_the_middle_fails_the_program(void **state)
+{
+    (void)state;
+    CUgraph graph;
+    CUgraphExec exec;
+    CUdeviceptr p;
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    launch_add(b, b, a);
+    OK(cuMemAllocAsync(&p, 6 * (size_t)BUFFER, stream));
+    OK(cuMemsetD8Async(p, 0, 6 * (size_t)BUFFER, stream));
+    OK(cuMemFreeAsync(p, stream));
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    assert_int_not_equal(cuGraphLaunch(exec, stream), CUDA_SUCCESS);
+    assert_int_equal(cuStreamSynchronize(stream), CUDA_ERROR_LAUNCH_FAILED);
 }
 
 static void a_broken_capture_ends(void **state)
@@ -501,13 +635,17 @@ int main(void)
         cmocka_unit_test(others_come_and_go_while_a_stream_is_captured),
         cmocka_unit_test(graph_that_does_not_fit_is_launched_node_by_node),
         cmocka_unit_test(changes_of_nodes_are_followed),
+        cmocka_unit_test(what_a_node_is_given_does_not_stay),
+        cmocka_unit_test(update_of_a_graph_launched_as_one_may_not_fit),
         cmocka_unit_test(launches_on_other_streams_wait),
         cmocka_unit_test(branches_by_events_are_captured_unharmed),
         cmocka_unit_test(nodes_made_by_hand_are_read),
         cmocka_unit_test(child_graphs_speak_for_their_parents),
         cmocka_unit_test(allocations_of_a_graph_launched_as_one_are_the_drivers),
         cmocka_unit_test(allocations_of_a_graph_launched_node_by_node_are_served),
+        cmocka_unit_test(table_of_a_graphs_own_memory_keeps_it_whole),
         cmocka_unit_test(a_broken_capture_ends),
+        cmocka_unit_test(graph_that_fails_in_the_middle_fails_the_program), /* the last */
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

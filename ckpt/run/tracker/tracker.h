@@ -43,10 +43,11 @@
  * What is a step. A stretch that repeats at once, but for a few extra and missing operations, gives back all that
  * it allocates, and comes back to the same places. Layers repeat too, and so does an optimizer's loop over its tensors, but
  * each time with other weights; a forward pass also keeps allocating. Other loops end, and what has ended once must repeat
- * for longer the next time. Operations count by how surprising they are: long runs of one function prove nothing. A longer period replaces a shorter one if it explains what stands between the shorter
- * one's occurrences: micro-batches and their optimizer. The boundary is put where the fewest bytes are alive, and where that is
- * so everywhere, as in one large allocation, where data comes from the host. Where the program
- * marks its steps, only a period that contains a mark is one, and the boundary is put at a mark; what was found before the first is forgotten.
+ * for longer the next time. Operations count by how surprising they are: long runs of one function prove nothing. A longer
+ * period replaces a shorter one if it explains what stands between the shorter one's occurrences: micro-batches and their
+ * optimizer. The boundary is put where the fewest bytes are alive, and where that is so everywhere, as in one large allocation,
+ * where data comes from the host. What persists and is elsewhere in each step, as tensors are that move within an allocation,
+ * makes no step. Where the program marks its steps, only a period that contains a mark is one, and the boundary is put at a mark; what was found before the first is forgotten.
  *
  * Following. At a boundary every variant is possible; those that the operations do not fit drop out. Which one is
  * expected is predicted from how variants followed one another, until only one is left.
@@ -75,7 +76,8 @@ typedef struct ebb_step_operation {
     /* Allocations of the program: up to that operand's own, and so far. */
     uint64_t born, allocations;
     bool aside;
-    bool input; /* it brings data from the host: a batch, as steps begin */
+    bool
+        input; /* it brings data from memory that is not ebb's, as a rule the host's: a batch, as steps begin */
     bool turn; /* the program has begun or ended something that it has a name for (NVTX): a likely boundary */
     /* The program says that a step begins (ebb_step_mark): with it, and the next operation of each stream. */
     bool mark;
