@@ -9,45 +9,25 @@ asserted.
 What can be computed here is so small that a step on that GPU would be its launches' latencies: the clock takes all work and bytes for LARGER times as many.
 """
 
-import argparse
-import json
-import os
 import statistics
-import subprocess
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+import clocked
+
 STEPS, FIRST = 40, 28
 SHAPE = "--layers 6 --width 128 --heads 4 --context 128 --batch 32 --sample 0 --eval-batches 1 --dropout 0.1"
 
 
 def run(o, work, graph, **settings):
-    stats = work / "stats.json"
-    stats.unlink(missing_ok=True)
-    env = {k: v for k, v in os.environ.items() if not k.startswith("EBB_")}
-    env |= {"LD_LIBRARY_PATH": f"{o.build}/softgpu/lib", "SOFTGPU_SCHEDULER": "deterministic", "SOFTGPU_PROFILE": o.profile, "SOFTGPU_LARGER": o.larger,
-            "XDG_CACHE_HOME": str(work)}
-    if settings:
-        env |= {"LD_PRELOAD": f"{o.build}/lib/libebb.so", "EBB_STATS": str(stats), "EBB_PLAN_WAIT": "600000", **settings}
-    command = [f"{o.build}/bin/ebb-train", "--data", str(work / "text"), "--data-kind", "text", *SHAPE.split(), "--steps", str(STEPS), "--log", str(work / "log")]
-    done = subprocess.run(command + ["--graph"] * graph, env=env, capture_output=True, text=True, timeout=3600, check=False)
-    if done.returncode:
-        raise SystemExit(done.stderr)
-    rows = [json.loads(line) for line in (work / "log").read_text().splitlines()]
+    rows, _, stats = clocked.train(o, work, ["--data-kind", "text", *SHAPE.split(), "--steps", str(STEPS)] + ["--graph"] * graph, **settings)
     steps = [row for row in rows if row["kind"] == "step"]
-    return {"ms": statistics.median(step["device_ms"] for step in steps[FIRST:]), "bits": [step["loss_hex"] for step in steps] + [rows[-1]["state_hash"]],
-            "stats": json.loads(stats.read_text()) if settings else {}}
+    return {"ms": statistics.median(step["device_ms"] for step in steps[FIRST:]), "stats": stats,
+            "bits": [step["loss_hex"] for step in steps] + [rows[-1]["state_hash"]]}
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=Path, default=ROOT / "build")
-    parser.add_argument("--profile", default="H100")
-    parser.add_argument("--larger", default="50")
-    parser.add_argument("--budgets", default="70%,50%,35%")
-    o = parser.parse_args()
-    o.build = o.build.resolve()
+    o = clocked.arguments(__doc__, "70%,50%,35%")
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         (work / "text").write_text("".join(f"In the beginning was line {i}, and it was without form.\n" for i in range(3000)))

@@ -8,16 +8,13 @@ those behind FIRST, as the program measures it: learning falls out. `driven`: of
 What can be computed here is so small that a step on that GPU would be its launches' latencies: the clock takes all work and bytes for LARGER times as many.
 """
 
-import argparse
-import json
-import os
 import random
 import re
-import subprocess
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+import clocked
+
 FIRST, STEPS = 60, 140
 SHAPE = "--layers 4 --width 128 --heads 4 --context 128 --batch 16 --sample 0 --pack no --dropout 0.1"
 
@@ -32,31 +29,14 @@ def documents(path):
 
 
 def run(o, work, **settings):
-    stats = work / "stats.json"
-    stats.unlink(missing_ok=True)
-    env = {k: v for k, v in os.environ.items() if not k.startswith("EBB_")}
-    env |= {"LD_LIBRARY_PATH": f"{o.build}/softgpu/lib", "SOFTGPU_SCHEDULER": "deterministic", "SOFTGPU_PROFILE": o.profile, "SOFTGPU_LARGER": o.larger,
-            "XDG_CACHE_HOME": str(work)}
-    if settings:
-        env |= {"LD_PRELOAD": f"{o.build}/lib/libebb.so", "EBB_STATS": str(stats), "EBB_PLAN_WAIT": "600000", **settings}
-    command = [f"{o.build}/bin/ebb-train", "--data", str(work / "text"), *SHAPE.split(), "--steps", str(STEPS), "--dump", str(work / "dump"),
-               "--log", str(work / "log")]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=3600, check=False)
-    if done.returncode:
-        raise SystemExit(done.stderr)
-    steps = [row for row in map(json.loads, (work / "log").read_text().splitlines()) if row["kind"] == "step"]
+    rows, said, stats = clocked.train(o, work, [*SHAPE.split(), "--steps", str(STEPS), "--dump", str(work / "dump")], **settings)
+    steps = [row for row in rows if row["kind"] == "step"]
     return {"ms": sum(step["device_ms"] for step in steps[FIRST:]) / (STEPS - FIRST), "bits": (work / "dump").read_bytes(),
-            "parameters": int(re.search(r"(\d+) parameters", done.stderr + done.stdout)[1]), "stats": json.loads(stats.read_text()) if settings else {}}
+            "parameters": int(re.search(r"(\d+) parameters", said)[1]), "stats": stats}
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=Path, default=ROOT / "build")
-    parser.add_argument("--profile", default="H100")
-    parser.add_argument("--larger", default="50")
-    parser.add_argument("--budgets", default="70%,50%")
-    o = parser.parse_args()
-    o.build = o.build.resolve()
+    o = clocked.arguments(__doc__, "70%,50%")
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         documents(work / "text")

@@ -9,19 +9,10 @@
 
 /* ---- what a graph mentions ---- */
 
-static const char *const any_of_it = "a graph may mention any of it";
-
 /* What is mentioned from now on is pinned. */
 static bool pins(ebb_t *ebb, const ebb_mentions_t *m)
 {
     return !ebb->hook->apart || m->stays || m == &ebb->hook->common;
-}
-
-void ebb_mentions_all(ebb_t *ebb, ebb_mentions_t *m)
-{
-    if (!m->all && pins(ebb, m))
-        ebb_keep_everything(ebb, any_of_it);
-    m->all = true;
 }
 
 /* NULL, and it may touch anything: no host memory. */
@@ -34,7 +25,7 @@ static ebb_mention_t *note(ebb_mentions_t *m, ebb_buffer_t *b, bool copied)
     if (mention)
         mention->copied |= copied;
     else
-        ebb_mentions_all(b->range->device->ebb, m);
+        m->all = true;
     return mention;
 }
 
@@ -129,8 +120,6 @@ ebb_status_t ebb_mentions_stay(ebb_t *ebb, ebb_mentions_t *m)
         ebb_mentions_let_go(ebb, m);
         return status;
     }
-    if (m->all && !pins(ebb, m))
-        ebb_keep_everything(ebb, any_of_it);
     m->stays = ebb->hook->apart;
     return 0;
 }
@@ -237,7 +226,7 @@ void ebb_graph_contains(ebb_t *ebb, const void *handle, const void *body)
 {
     graph_t *outer = handle ? find_or_make(ebb, handle) : NULL, *inner = find_or_make(ebb, body);
     if (!inner) {
-        ebb_mentions_all(ebb, ebb_graph_common_mentions(ebb));
+        ebb_graph_common_mentions(ebb)->all = true;
         return;
     }
     while (outer && outer->within)
@@ -390,7 +379,7 @@ ebb_status_t ebb_capture_note(const ebb_operation_t *op)
     for (uint32_t i = 0; i < op->access_count; i++)
         EBB_TRY(ebb_mentions_add(m, op->access[i].buffer, op->kind != EBB_KERNEL));
     if (op->opaque)
-        ebb_mentions_all(ebb, m);
+        m->all = true;
     return 0;
 }
 

@@ -108,7 +108,7 @@ static ebb_status_t mention_kernel(ebb_t *ebb, ebb_mentions_t *m, CUfunction f, 
     for (uint32_t i = 0; i < op.access_count && !status; i++)
         status = ebb_mentions_add(m, op.access[i].buffer, false);
     if (op.opaque)
-        ebb_mentions_all(ebb, m);
+        m->all = true;
     ebb_args_end(&args);
     return status;
 }

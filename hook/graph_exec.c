@@ -62,6 +62,8 @@ static CUresult instantiated(CUresult result, const CUgraphExec *exec, const ins
         m->executable = true;
         ebb_graph_give_nodes(dev->ebb, *exec, in->nodes);
         /* What the device itself may launch must find everything in place at any time. */
+        if (in->on_device && m->all)
+            ebb_keep_everything(dev->ebb, "a graph that the device may launch may touch any of it");
         if (in->on_device && ebb_mentions_stay(dev->ebb, m))
             ebb_log(EBB_WARN, "%s: a graph that the device may launch needs more than there is",
                     ebb_last_failure());

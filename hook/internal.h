@@ -222,10 +222,10 @@ typedef struct ebb_mentions {
     size_t alloc_bytes;    /* that the graph allocates itself */
     ebb_device_t *counted; /* on whose budget they count; NULL: they do not */
     bool executable;
-    bool all;   /* something of it could not be read: it may touch anything */
+    bool all;   /* something of it could not be read: a launch as one may touch anything */
     bool stays; /* all of it is pinned, whether graphs have come apart or not */
-    bool
-        owns; /* objects of the program's, which the driver gives up with the graph, unless it knows of a launch under way */
+    /* Objects of the program's, which the driver gives up with the graph, unless it knows of a launch under way. */
+    bool owns;
 } ebb_mentions_t;
 
 /* Makes it resident, if it is to be pinned. CUDA_ERROR_OUT_OF_MEMORY: it cannot be. */
@@ -240,8 +240,6 @@ void ebb_mentions_let_go(ebb_t *ebb, const ebb_mentions_t *mentions);
 /* What the graph allocates, once. False: it does not fit. */
 bool ebb_mentions_count(ebb_device_t *dev, ebb_mentions_t *mentions);
 void ebb_mentions_uncount(ebb_mentions_t *mentions);
-/* Something was mentioned that cannot be read. */
-void ebb_mentions_all(ebb_t *ebb, ebb_mentions_t *mentions);
 /* Releases what it holds; it is empty then. */
 void ebb_mentions_clear(ebb_t *ebb, ebb_mentions_t *mentions);
 /* The next one that is alive, from *at on, 0 at first. NULL: there is none. */

@@ -161,7 +161,8 @@ class HuggingFace(nn.Module):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", choices=["gpt2", "llama", "hf-gpt2", "hf-llama"], default="gpt2")
-    parser.add_argument("--mode", choices=["eager", "checkpoint", "selective", "offload", "compile"], default="eager")
+    parser.add_argument("--mode", choices=["eager", "checkpoint", "selective", "offload", "compile", "graph"], default="eager",
+                        help="graph: from the fourth step on one CUDA graph, optimizer included")
     parser.add_argument("--memory", type=float, default=1.0, help="torch.compile: share of the activations' memory")
     for name, value in dict(layers=12, width=768, heads=12, context=1024, batch=16, vocab=50304, steps=24, warmup=12).items():
         parser.add_argument(f"--{name}", type=int, default=value)
@@ -265,6 +266,39 @@ def train(o, model, optimizer, data):
     return losses, times, skipped
 
 
+def train_captured(o, model, optimizer, data):
+    """The same, each step one CUDA graph from the fourth on (https://docs.pytorch.org/docs/stable/notes/cuda.html, whole-network capture)."""
+    losses, times, graph = [], [], torch.cuda.CUDAGraph()
+    batch = data[0].to(o.device)
+    side = torch.cuda.Stream()
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(o.device, torch.bfloat16, enabled=o.precision == "bf16"):
+            loss = model(batch[:, :-1], batch[:, 1:])
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss.detach()
+
+    for i in range(o.steps):
+        begin = time.perf_counter()
+        batch.copy_(data[i % len(data)], non_blocking=True)
+        if i < 3:
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                loss = step()
+            torch.cuda.current_stream().wait_stream(side)
+        elif i == 3:
+            with torch.cuda.graph(graph):
+                loss = step()
+        if i >= 3:
+            graph.replay()
+        losses.append(loss.item())
+        times.append((time.perf_counter() - begin) * 1e3)
+    return losses, times, []
+
+
 def of_allocator():
     """What PyTorch says of its memory; what this version or backend cannot say is left out."""
     said = {}
@@ -291,8 +325,10 @@ def main():
     data = [batch[rank::ranks] for batch in make_data(o)]  # each step copies its batch, as a loader's are
     if o.device == "cuda":
         data = [batch.pin_memory() for batch in data]
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1, **{o.optimizer: True} if o.device == "cuda" else {})
-    losses, times, skipped = train(o, model, optimizer, data)
+    captured = o.mode == "graph" and o.device == "cuda"
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1,
+                                  **{o.optimizer: True, "capturable": captured} if o.device == "cuda" else {})
+    losses, times, skipped = (train_captured if captured else train)(o, model, optimizer, data)
     sums = hashlib.sha256(json.dumps([loss.hex() for loss in losses]).encode())
     for p in [*model.parameters(), *(t for state in optimizer.state.values() for t in state.values())]:
         bits = (p.to_local() if hasattr(p, "to_local") else p).detach().cpu().contiguous()

@@ -35,6 +35,8 @@ models=(
     '--model hf-llama --precision bf16 --dropout 0'
     '--model gpt2 --precision bf16 --dropout 0 --mode compile --context 128 --batch 24'
     '--model llama --precision fp32 --dropout 0 --mode compile'
+    '--model gpt2 --precision fp32 --dropout 0 --mode graph'
+    '--model llama --precision bf16 --dropout 0 --mode graph'
     '--model gpt2 --precision fp32 --dropout 0 --parallel ddp --accumulate 2'
     '--model llama --precision bf16 --dropout 0 --parallel ddp --batch 192'
     '--model gpt2 --precision fp32 --dropout 0 --parallel fsdp'
@@ -166,6 +168,11 @@ is_parallel() {
     [[ " ${options[*]} " == *' --parallel '* ]]
 }
 
+# PyTorch's graphs have memory that outlives their launches, by cudaMallocAsync too; so ebb launches them node by node only with PyTorch's own allocator.
+allocator() {
+    [[ " ${options[*]} " == *' --mode graph '* ]] && echo native || echo cudaMallocAsync
+}
+
 # trains <name> <command>...: its output in OUT/<name>.json, its log in OUT/<name>.log.
 trains() {
     local name=$1 launcher=() script=$root/tests/gpu/pytorch_models.py
@@ -187,13 +194,14 @@ peak_of() {
 # within <folder/ or nothing> <budget> <peak>: a run of that, with its statistics. A plan is waited for: else how many steps it is driven in depends on
 # what else the machine does.
 within() {
-    local name=$1$2 bytes=${2%-recompute} offload=1 of_rank=''
+    local name=$1$2 bytes=${2%-recompute} offload=1 of_rank='' keep=()
     [[ $2 == "$bytes" ]] || offload=0
     [[ $bytes != *% ]] || bytes=$(($3 * ${bytes%\%} / 100))
     ! is_parallel || of_rank=.%r
     rm -f "$out/$name.stats"*
     [[ ! $compute ]] || local -x EBB_TRACE=$out/$name.trace$of_rank
-    EBB_OFFLOAD=$offload EBB_PLAN_WAIT=600000 trains "$name" "$build/bin/ebb" run --budget "$bytes" --log info --stats "$out/$name.stats$of_rank" --
+    [[ $(allocator) != native ]] || keep=(--keep-allocator)
+    EBB_OFFLOAD=$offload EBB_PLAN_WAIT=600000 trains "$name" "$build/bin/ebb" run "${keep[@]}" --budget "$bytes" --log info --stats "$out/$name.stats$of_rank" --
 }
 
 failed=0
@@ -208,7 +216,7 @@ if [[ $compute ]]; then
         name=$(tr -s ' -' '-' <<<"${model#--model }")
         read -r -a options <<<"$small $model"
         rm -rf "${out:?}/$name" && mkdir -p "$out/$name"
-        trains "$name/alone" env PYTORCH_ALLOC_CONF=backend:cudaMallocAsync || {
+        trains "$name/alone" env PYTORCH_ALLOC_CONF="backend:$(allocator)" || {
             failed=1
             continue
         }
@@ -227,7 +235,7 @@ if [[ $compute ]]; then
     exit $failed
 fi
 
-trains alone env PYTORCH_ALLOC_CONF=backend:cudaMallocAsync
+trains alone env PYTORCH_ALLOC_CONF="backend:$(allocator)"
 peak=$(peak_of alone)
 echo "PyTorch $(sed -n "s/^__version__ = '\(.*\)'/\1/p" "$torch/version.py") by itself: $((peak >> 20)) MiB at its peak"
 for budget in ${budgets//,/ }; do
