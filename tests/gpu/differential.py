@@ -114,8 +114,7 @@ def step(context):
 
     def run_trainer(name, words):
         return compare(context, "ebb-train " + name, lambda budget, watch, limit: train(context, "train", words, budget, watch, limit), percents,
-                       # The tiny one's buffers are too small for a plan; what a captured graph mentions stays on the device.
-                       not context.software and "--graph" not in words)
+                       not context.software)  # whose buffers are too small for a plan
 
     programs, trainers = list(loops(context).items()), list(trainings(context).items())
     well &= run_loops(programs[:1])
