@@ -35,8 +35,6 @@ models=(
     '--model hf-llama --precision bf16 --dropout 0'
     '--model gpt2 --precision bf16 --dropout 0 --mode compile --context 128 --batch 24'
     '--model llama --precision fp32 --dropout 0 --mode compile'
-    '--model gpt2 --precision fp32 --dropout 0 --mode graph'
-    '--model llama --precision bf16 --dropout 0 --mode graph'
     '--model gpt2 --precision fp32 --dropout 0 --parallel ddp --accumulate 2'
     '--model llama --precision bf16 --dropout 0 --parallel ddp --batch 192'
     '--model gpt2 --precision fp32 --dropout 0 --parallel fsdp'
