@@ -171,7 +171,7 @@ typedef struct ebb_graph {
     bool astray;              /* it is a part of another, unknown one */
     ebb_mentions_t mentions;
     ebb_nodes_t *nodes; /* of an executable one; owns */
-    ebb_mark_t last;    /* launch, node by node */
+    ebb_mark_t last;    /* launch */
     struct ebb_graph *next;
 } graph_t;
 

@@ -290,7 +290,7 @@ ebb_mentions_t *ebb_graph_common_mentions(ebb_t *ebb);
 /* Of an executable graph, what it is launched by once graphs have come apart; NULL: nothing. Takes over the nodes. */
 void ebb_graph_give_nodes(ebb_t *ebb, const void *exec, ebb_nodes_t *nodes);
 ebb_nodes_t *ebb_graph_nodes(ebb_t *ebb, const void *exec);
-/* Where its last launch ended, node by node; stream NULL: it has had none. */
+/* Where its last launch ended; stream NULL: it has had none. */
 ebb_mark_t *ebb_graph_last_launch(ebb_t *ebb, const void *exec);
 /* Whether memory has been short: graphs are launched node by node from then on, where that is possible. */
 bool ebb_graphs_are_apart(ebb_device_t *dev);
