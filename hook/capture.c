@@ -50,6 +50,7 @@ ebb_status_t ebb_mentions_add(ebb_mentions_t *m, ebb_buffer_t *b, bool copied)
     return copied || pins(ebb, m) ? pin(mention, b) : 0; /* there is more room now */
 }
 
+/* The next one whose buffer is alive, from *at on, 0 at first. NULL: there is none. */
 static ebb_mention_t *next(ebb_t *ebb, const ebb_mentions_t *m, size_t *at, ebb_buffer_t **buffer)
 {
     ebb_mention_t *mention = m->refs.at;
@@ -57,12 +58,6 @@ static ebb_mention_t *next(ebb_t *ebb, const ebb_mentions_t *m, size_t *at, ebb_
         if (mention[*at].ref.generation && (*buffer = ebb_pinned_get(ebb, mention[*at].ref)))
             return &mention[(*at)++];
     return NULL;
-}
-
-ebb_buffer_t *ebb_mentions_next(ebb_t *ebb, const ebb_mentions_t *m, size_t *at)
-{
-    ebb_buffer_t *b = NULL;
-    return next(ebb, m, at, &b) ? b : NULL;
 }
 
 void ebb_mentions_add_all(ebb_t *ebb, ebb_mentions_t *to, const ebb_mentions_t *from)
@@ -155,8 +150,9 @@ void ebb_mentions_clear(ebb_t *ebb, ebb_mentions_t *m)
 
 void ebb_mentions_list(ebb_t *ebb, const ebb_mentions_t *m, ebb_operation_t *op)
 {
+    ebb_buffer_t *b;
     size_t at = 0;
-    for (ebb_buffer_t *b = ebb_mentions_next(ebb, m, &at); b; b = ebb_mentions_next(ebb, m, &at)) {
+    while (next(ebb, m, &at, &b)) {
         op->access[op->access_count] = (ebb_access_t){.buffer = b, .param_offset = op->access_count};
         op->access_count++;
     }

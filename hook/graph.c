@@ -1,4 +1,5 @@
 /* graph.c: streams captured into graphs, and graphs made node by node. What is executable: graph_exec.c. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -264,13 +265,14 @@ static CUresult embedded(CUresult result, const CUgraph *graph)
                AFTER(mention(graph, p), EBB_PASS(name, (out, graph, nodes, count, p, context))))
 #define SET_CALL(name, type, mention)                                                                        \
     PLAIN_CALL(name, (CUgraphNode at, const type *p), AFTER(mention(NULL, p), EBB_PASS(name, (at, p))))
-#define EXEC_SET_CALL(name, type, mention)                                                                   \
-    PLAIN_CALL(name, (CUgraphExec exec, CUgraphNode at, const type *p),                                      \
-               AFTER(mention(exec, p), followed_##mention(EBB_PASS(name, (exec, at, p)), exec, at, p)))
-#define EXEC_SET_IN_CONTEXT_CALL(name, type, mention)                                                        \
+#define EXEC_SET_CALL(name, type, mention, kind)                                                             \
     PLAIN_CALL(                                                                                              \
-        name, (CUgraphExec exec, CUgraphNode at, const type *p, CUcontext context),                          \
-        AFTER(mention(exec, p), followed_##mention(EBB_PASS(name, (exec, at, p, context)), exec, at, p)))
+        name, (CUgraphExec exec, CUgraphNode at, const type *p),                                             \
+        AFTER(mention(exec, p), followed_by(EBB_PASS(name, (exec, at, p)), exec, at, kind, p, sizeof *p)))
+#define EXEC_SET_IN_CONTEXT_CALL(name, type, mention, kind)                                                  \
+    PLAIN_CALL(name, (CUgraphExec exec, CUgraphNode at, const type *p, CUcontext context),                   \
+               AFTER(mention(exec, p),                                                                       \
+                     followed_by(EBB_PASS(name, (exec, at, p, context)), exec, at, kind, p, sizeof *p)))
 
 /* A node of an executable graph has changed: NULL: in a way that is not followed. */
 static CUresult followed(CUresult result, CUgraphExec exec, CUgraphNode at, const CUgraphNodeParams *p)
@@ -286,63 +288,24 @@ static CUresult followed(CUresult result, CUgraphExec exec, CUgraphNode at, cons
     return result;
 }
 
-static CUresult followed_kernel(CUresult result, CUgraphExec exec, CUgraphNode at,
-                                const CUDA_KERNEL_NODE_PARAMS_v2 *p)
+/* Of the older structures the newer ones, which CUgraphNodeParams has, are the same and more behind it. */
+_Static_assert(offsetof(CUDA_KERNEL_NODE_PARAMS_v1, extra) == offsetof(CUDA_KERNEL_NODE_PARAMS_v3, extra) &&
+                   offsetof(CUDA_KERNEL_NODE_PARAMS_v2, ctx) == offsetof(CUDA_KERNEL_NODE_PARAMS_v3, ctx) &&
+                   offsetof(CUDA_MEMSET_NODE_PARAMS_v1, height) ==
+                       offsetof(CUDA_MEMSET_NODE_PARAMS_v2, height),
+               "one begins with the other");
+
+static CUresult followed_by(CUresult result, CUgraphExec exec, CUgraphNode at, CUgraphNodeType type,
+                            const void *p, size_t bytes)
 {
+    CUgraphNodeParams params = {.type = type};
     if (result)
         return result;
-    const CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_KERNEL,
-                                      .kernel = {.func = p->func,
-                                                 .gridDimX = p->gridDimX,
-                                                 .gridDimY = p->gridDimY,
-                                                 .gridDimZ = p->gridDimZ,
-                                                 .blockDimX = p->blockDimX,
-                                                 .blockDimY = p->blockDimY,
-                                                 .blockDimZ = p->blockDimZ,
-                                                 .sharedMemBytes = p->sharedMemBytes,
-                                                 .kernelParams = p->kernelParams,
-                                                 .extra = p->extra,
-                                                 .kern = p->kern}};
+    memcpy(type == CU_GRAPH_NODE_TYPE_KERNEL   ? (void *)&params.kernel
+           : type == CU_GRAPH_NODE_TYPE_MEMSET ? (void *)&params.memset
+                                               : (void *)&params.memcpy.copyParams,
+           p, bytes);
     return followed(result, exec, at, &params);
-}
-
-static CUresult followed_kernel_old(CUresult result, CUgraphExec exec, CUgraphNode at,
-                                    const CUDA_KERNEL_NODE_PARAMS_v1 *p)
-{
-    CUDA_KERNEL_NODE_PARAMS_v2 params = {.func = NULL};
-    if (!result)
-        memcpy(&params, p, sizeof *p); /* which the newer one begins with */
-    return followed_kernel(result, exec, at, &params);
-}
-
-static CUresult followed_copy(CUresult result, CUgraphExec exec, CUgraphNode at, const CUDA_MEMCPY3D *p)
-{
-    if (result)
-        return result;
-    const CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEMCPY, .memcpy = {.copyParams = *p}};
-    return followed(result, exec, at, &params);
-}
-
-static CUresult followed_set(CUresult result, CUgraphExec exec, CUgraphNode at,
-                             const CUDA_MEMSET_NODE_PARAMS_v1 *p)
-{
-    if (result)
-        return result;
-    const CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEMSET,
-                                      .memset = {.dst = p->dst,
-                                                 .pitch = p->pitch,
-                                                 .value = p->value,
-                                                 .elementSize = p->elementSize,
-                                                 .width = p->width,
-                                                 .height = p->height}};
-    return followed(result, exec, at, &params);
-}
-
-static CUresult followed_words(CUresult result, CUgraphExec exec, CUgraphNode at,
-                               const CUDA_BATCH_MEM_OP_NODE_PARAMS *p)
-{
-    (void)p;
-    return followed(result, exec, at, NULL);
 }
 
 static CUresult enabled(CUresult result, CUgraphExec exec, CUgraphNode at, bool on)
@@ -367,11 +330,17 @@ SET_CALL(cuGraphKernelNodeSetParams_v2, CUDA_KERNEL_NODE_PARAMS_v2, kernel)
 SET_CALL(cuGraphMemcpyNodeSetParams, CUDA_MEMCPY3D, copy)
 SET_CALL(cuGraphMemsetNodeSetParams, CUDA_MEMSET_NODE_PARAMS_v1, set)
 SET_CALL(cuGraphBatchMemOpNodeSetParams, CUDA_BATCH_MEM_OP_NODE_PARAMS, words)
-EXEC_SET_CALL(cuGraphExecKernelNodeSetParams, CUDA_KERNEL_NODE_PARAMS_v1, kernel_old)
-EXEC_SET_CALL(cuGraphExecKernelNodeSetParams_v2, CUDA_KERNEL_NODE_PARAMS_v2, kernel)
-EXEC_SET_CALL(cuGraphExecBatchMemOpNodeSetParams, CUDA_BATCH_MEM_OP_NODE_PARAMS, words)
-EXEC_SET_IN_CONTEXT_CALL(cuGraphExecMemcpyNodeSetParams, CUDA_MEMCPY3D, copy)
-EXEC_SET_IN_CONTEXT_CALL(cuGraphExecMemsetNodeSetParams, CUDA_MEMSET_NODE_PARAMS_v1, set)
+EXEC_SET_CALL(cuGraphExecKernelNodeSetParams, CUDA_KERNEL_NODE_PARAMS_v1, kernel_old,
+              CU_GRAPH_NODE_TYPE_KERNEL)
+EXEC_SET_CALL(cuGraphExecKernelNodeSetParams_v2, CUDA_KERNEL_NODE_PARAMS_v2, kernel,
+              CU_GRAPH_NODE_TYPE_KERNEL)
+EXEC_SET_IN_CONTEXT_CALL(cuGraphExecMemcpyNodeSetParams, CUDA_MEMCPY3D, copy, CU_GRAPH_NODE_TYPE_MEMCPY)
+EXEC_SET_IN_CONTEXT_CALL(cuGraphExecMemsetNodeSetParams, CUDA_MEMSET_NODE_PARAMS_v1, set,
+                         CU_GRAPH_NODE_TYPE_MEMSET)
+PLAIN_CALL(cuGraphExecBatchMemOpNodeSetParams,
+           (CUgraphExec exec, CUgraphNode at, const CUDA_BATCH_MEM_OP_NODE_PARAMS *p),
+           AFTER(words(exec, p),
+                 followed(EBB_PASS(cuGraphExecBatchMemOpNodeSetParams, (exec, at, p)), exec, at, NULL)))
 PLAIN_CALL(cuGraphAddMemAllocNode,
            (CUgraphNode * out, CUgraph graph, const CUgraphNode *nodes, size_t count,
             CUDA_MEM_ALLOC_NODE_PARAMS *p),

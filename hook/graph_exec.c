@@ -219,14 +219,13 @@ static void note_launch(ebb_device_t *dev, const graph_launch_t *l)
 static ebb_nodes_t *nodes_for(ebb_device_t *dev, CUgraphExec exec, CUstream stream)
 {
     ebb_nodes_t *nodes = ebb_graph_nodes(dev->ebb, exec);
-    if (nodes && !ebb_nodes_can_be_issued(nodes)) {
-        ebb_graph_give_nodes(dev->ebb, exec, NULL);
-        nodes = NULL;
-    }
-    return nodes && dev->context == ebb_nodes_context(nodes) &&
-                   ebb_stream_device(ebb_stream_of(dev, stream)) == dev && ebb_graphs_are_apart(dev)
-               ? nodes
-               : NULL;
+    if (!nodes || !ebb_graphs_are_apart(dev) || dev->context != ebb_nodes_context(nodes) ||
+        ebb_stream_device(ebb_stream_of(dev, stream)) != dev)
+        return NULL;
+    if (ebb_nodes_can_be_issued(nodes))
+        return nodes;
+    ebb_graph_give_nodes(dev->ebb, exec, NULL);
+    return NULL;
 }
 
 /* Lock held; when this returns it is not. Launches of one executable graph come one after another, on whatever streams. */

@@ -242,8 +242,6 @@ bool ebb_mentions_count(ebb_device_t *dev, ebb_mentions_t *mentions);
 void ebb_mentions_uncount(ebb_mentions_t *mentions);
 /* Releases what it holds; it is empty then. */
 void ebb_mentions_clear(ebb_t *ebb, ebb_mentions_t *mentions);
-/* The next one that is alive, from *at on, 0 at first. NULL: there is none. */
-ebb_buffer_t *ebb_mentions_next(ebb_t *ebb, const ebb_mentions_t *mentions, size_t *at);
 /* Appends an access for each that is alive, room for refs.count of them. */
 void ebb_mentions_list(ebb_t *ebb, const ebb_mentions_t *mentions, ebb_operation_t *operation);
 

@@ -47,9 +47,9 @@ struct ebb_nodes {
     CUcontext context;
     node_t *node; /* [count] in an order that their edges allow */
     uint32_t count;
-    bool chained;          /* they allow no other */
-    bool allocates, found; /* some of them, or free; the moves are known */
-    move_t *move;          /* owns */
+    bool chained;   /* they allow no other */
+    bool allocates; /* some of them, or free */
+    move_t *move;   /* owns */
     uint32_t move_count, move_room;
 };
 
@@ -327,7 +327,7 @@ static void seek_in(seeker_t *s, uint32_t number)
 /* False: some of it outlives the launch, or comes from another graph; no host memory. */
 static bool find_moves(ebb_t *ebb, ebb_nodes_t *g)
 {
-    if (!g->allocates || g->found)
+    if (!g->allocates)
         return true;
     seeker_t s = {ebb, g, malloc((g->count + 1) * sizeof *s.alive), 0, false};
     g->move_count = 0;
@@ -335,8 +335,7 @@ static bool find_moves(ebb_t *ebb, ebb_nodes_t *g)
     for (uint32_t i = 0; i < g->count && !s.failed; i++)
         seek_in(&s, i);
     free(s.alive);
-    g->found = !s.failed && !s.count;
-    return g->found;
+    return !s.failed && !s.count;
 }
 
 /* As the graph has it (`back`), or as it is in this launch. */
@@ -438,27 +437,16 @@ bool ebb_nodes_set(ebb_t *ebb, ebb_nodes_t *g, CUgraphNode handle, const CUgraph
     node_t *n = find(g, handle);
     if (!n || n->type != p->type)
         return false;
-    g->found = false;
+    CUDA_KERNEL_NODE_PARAMS kernel;
     switch (n->type) {
-    case CU_GRAPH_NODE_TYPE_KERNEL: {
-        const CUDA_KERNEL_NODE_PARAMS kernel = {.func = p->kernel.func,
-                                                .gridDimX = p->kernel.gridDimX,
-                                                .gridDimY = p->kernel.gridDimY,
-                                                .gridDimZ = p->kernel.gridDimZ,
-                                                .blockDimX = p->kernel.blockDimX,
-                                                .blockDimY = p->kernel.blockDimY,
-                                                .blockDimZ = p->kernel.blockDimZ,
-                                                .sharedMemBytes = p->kernel.sharedMemBytes,
-                                                .kernelParams = p->kernel.kernelParams,
-                                                .extra = p->kernel.extra,
-                                                .kern = p->kernel.kern};
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+        memcpy(&kernel, &p->kernel, sizeof kernel); /* the same under another name */
+        kernel.ctx = NULL;                          /* a node stays in its context */
         return read_kernel(ebb, g, n, &kernel) && find_moves(ebb, g);
-    }
     case CU_GRAPH_NODE_TYPE_MEMCPY:
         return read_copy(ebb, g, n, &p->memcpy.copyParams) && find_moves(ebb, g);
     case CU_GRAPH_NODE_TYPE_MEMSET:
-        n->set = (CUDA_MEMSET_NODE_PARAMS){p->memset.dst,         p->memset.pitch, p->memset.value,
-                                           p->memset.elementSize, p->memset.width, p->memset.height};
+        memcpy(&n->set, &p->memset, sizeof n->set); /* which the newer one begins with */
         return is_here(ebb, g, n->set.dst) && find_moves(ebb, g);
     default:
         return false;
@@ -576,7 +564,7 @@ CUresult ebb_nodes_issue(ebb_nodes_t *g, CUstream stream)
     bool begun = false;
     for (uint32_t i = 0; i < g->count && !result; i++) {
         node_t *n = &g->node[i];
-        const uint32_t moves = g->allocates ? n->moves : 0;
+        const uint32_t moves = n->moves;
         for (uint32_t k = 0; k < moves && !result; k++)
             result = move(g, &m[k], false);
         if (!result && !n->disabled)

@@ -47,7 +47,8 @@
  * period replaces a shorter one if it explains what stands between the shorter one's occurrences: micro-batches and their
  * optimizer. The boundary is put where the fewest bytes are alive, and where that is so everywhere, as in one large allocation,
  * where data comes from the host. What persists and is elsewhere in each step, as tensors are that move within an allocation,
- * makes no step. Where the program marks its steps, only a period that contains a mark is one, and the boundary is put at a mark; what was found before the first is forgotten.
+ * makes no step. Where the program marks its steps, only a period that contains a mark is one, and the boundary is put at a
+ * mark; what was found before the first is forgotten.
  *
  * Following. At a boundary every variant is possible; those that the operations do not fit drop out. Which one is
  * expected is predicted from how variants followed one another, until only one is left.
