@@ -1,6 +1,7 @@
 #include "ckpt/run/profile/profile.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "alloc/base/table.h"
 
@@ -12,19 +13,12 @@ enum { LEAST_OPERATIONS = 2, LEAST_PER_MILLE = 1, DEEPEST = 1024 };
  * worth its time. The last layers' are kept; where memory is so short that even they must go, that is better than nothing. */
 enum { LEAST_TIMES = 4 };
 
-/* An access, in the order of its buffer. */
-typedef struct use {
-    uint32_t operation;
-    bool writes;
-} use_t;
-
 typedef struct work {
     const ebb_trace_t *t;
-    uint32_t *first; /* [buffers + 1] into use */
-    use_t *use;      /* by buffer, then by operation; one for each operation */
-    uint64_t *end;   /* [operations] time */
-    uint32_t *seen;  /* [operations] the last content for which it was visited */
-    uint32_t *made;  /* operations of the content under way */
+    ebb_uses_t uses;
+    bool *writes;   /* [accesses], as uses.operation: whether the operation writes that buffer */
+    uint32_t *seen; /* [operations] the last content for which it was visited */
+    uint32_t *made; /* operations of the content under way */
     uint32_t made_count, turn;
 } work_t;
 
@@ -36,60 +30,36 @@ static bool is_write(const ebb_trace_t *t, ebb_may_write_fn may_write, void *con
 
 /* ---- the uses of each buffer ---- */
 
-static bool list_uses(work_t *w, ebb_may_write_fn may_write, void *context)
+static bool note_writes(work_t *w, ebb_may_write_fn may_write, void *context)
 {
     const ebb_trace_t *t = w->t;
-    uint32_t *next = calloc((size_t)t->buffer_count + 1, sizeof *next);
+    uint32_t *next = malloc(((size_t)t->buffer_count + 1) * sizeof *next);
     if (!next)
         return false;
-    for (uint32_t i = 0; i < t->access_count; i++)
-        w->first[t->access[i].buffer + 1]++;
-    for (uint32_t b = 0; b < t->buffer_count; b++)
-        w->first[b + 1] += w->first[b];
-    for (uint32_t b = 0; b < t->buffer_count; b++)
-        next[b] = w->first[b];
+    memcpy(next, w->uses.first, t->buffer_count * sizeof *next);
     for (uint32_t i = 0; i < t->operation_count; i++) {
         const ebb_trace_operation_t *o = &t->operation[i];
         for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
-            uint32_t b = t->access[k].buffer;
-            use_t *last = next[b] > w->first[b] ? &w->use[next[b] - 1] : NULL;
-            if (!last || last->operation != i)
-                w->use[next[b]++] = (use_t){.operation = i};
-            w->use[next[b] - 1].writes |= is_write(t, may_write, context, i, k);
+            uint32_t *at = &next[t->access[k].buffer];
+            *at += w->uses.operation[*at] < i;
+            w->writes[*at] |= is_write(t, may_write, context, i, k);
         }
     }
-    /* What several accesses of an operation have left over, at the end of each buffer's. */
-    for (uint32_t b = 0; b < t->buffer_count; b++)
-        for (uint32_t k = next[b]; k < w->first[b + 1]; k++)
-            w->use[k] = (use_t){.operation = EBB_NONE};
     free(next);
     return true;
 }
 
-static uint32_t use_count(const work_t *w, uint32_t buffer)
+/* Of the operations from `from` on, to before `to`. Without times, as if all took as long. */
+static uint64_t time_of(const work_t *w, uint32_t from, uint32_t to)
 {
-    uint32_t n = w->first[buffer + 1] - w->first[buffer];
-    while (n && w->use[w->first[buffer] + n - 1].operation == EBB_NONE)
-        n--;
-    return n;
-}
-
-/* Without times, as if all operations took as long. */
-static uint64_t time_of(const work_t *w, uint32_t i)
-{
-    return w->end[w->t->operation_count - 1] ? w->end[i] - (i ? w->end[i - 1] : 0) : 1;
-}
-
-static uint64_t gap_between(const work_t *w, uint32_t from, uint32_t to)
-{
-    return w->end[w->t->operation_count - 1] ? w->end[to - 1] - w->end[from] : to - from - 1;
+    const uint64_t *begin = w->uses.begin_ns;
+    return begin[w->t->operation_count] ? begin[to] - begin[from] : to - from;
 }
 
 static bool is_real_gap(const work_t *w, uint32_t from, uint32_t to)
 {
-    const uint64_t step = w->end[w->t->operation_count - 1];
     return to - from > LEAST_OPERATIONS &&
-           gap_between(w, from, to) * 1000 >= (step ? step : w->t->operation_count) * LEAST_PER_MILLE;
+           time_of(w, from + 1, to) * 1000 >= time_of(w, 0, w->t->operation_count) * LEAST_PER_MILLE;
 }
 
 /* ---- what a content takes ---- */
@@ -99,11 +69,9 @@ static bool is_there_at(const work_t *w, uint32_t buffer, uint32_t read_by, uint
     const ebb_trace_buffer_t *b = &w->t->buffer[buffer];
     if (b->dies != EBB_NONE && b->dies <= at)
         return false;
-    for (uint32_t k = w->first[buffer]; k < w->first[buffer + 1]; k++) {
-        const use_t *u = &w->use[k];
-        if (u->operation != EBB_NONE && u->writes && u->operation >= read_by && u->operation < at)
+    for (uint32_t k = w->uses.first[buffer]; k < w->uses.first[buffer + 1]; k++)
+        if (w->writes[k] && w->uses.operation[k] >= read_by && w->uses.operation[k] < at)
             return false;
-    }
     return true;
 }
 
@@ -113,23 +81,21 @@ static bool make(work_t *w, uint32_t buffer, uint32_t upto, uint32_t at, unsigne
     const ebb_trace_t *t = w->t;
     if (t->buffer[buffer].born == EBB_NONE || depth > DEEPEST)
         return false;
-    for (uint32_t k = w->first[buffer]; k < w->first[buffer + 1]; k++) {
-        const use_t *u = &w->use[k];
-        if (u->operation == EBB_NONE || u->operation > upto)
-            break;
-        if (!u->writes || w->seen[u->operation] == w->turn)
+    const ebb_uses_t *u = &w->uses;
+    for (uint32_t k = u->first[buffer]; k < u->first[buffer + 1] && u->operation[k] <= upto; k++) {
+        const uint32_t maker = u->operation[k];
+        const ebb_trace_operation_t *o = &t->operation[maker];
+        if (!w->writes[k] || w->seen[maker] == w->turn)
             continue;
-        const ebb_trace_operation_t *o = &t->operation[u->operation];
-        w->seen[u->operation] = w->turn;
-        w->made[w->made_count++] = u->operation;
+        w->seen[maker] = w->turn;
+        w->made[w->made_count++] = maker;
         for (uint32_t a = o->first_access; a < o->first_access + o->access_count; a++) {
             uint32_t other = t->access[a].buffer;
-            bool first = t->buffer[other].born != EBB_NONE && w->first[other] < w->first[other + 1] &&
-                         w->use[w->first[other]].operation == u->operation;
+            bool first = t->buffer[other].born != EBB_NONE && u->operation[u->first[other]] == maker;
             if (other == buffer || first || t->access[a].mode == EBB_REPLACES ||
-                is_there_at(w, other, u->operation, at))
+                is_there_at(w, other, maker, at))
                 continue;
-            if (!u->operation || !make(w, other, u->operation - 1, at, depth + 1))
+            if (!maker || !make(w, other, maker - 1, at, depth + 1))
                 return false;
         }
     }
@@ -139,14 +105,14 @@ static bool make(work_t *w, uint32_t buffer, uint32_t upto, uint32_t at, unsigne
 /* False: that takes too long for the time in which it lies idle. */
 static bool judge(work_t *w, ebb_saved_t *s, uint64_t least_bytes, ebb_worth_t *out)
 {
-    const uint64_t gap = gap_between(w, s->from, s->to), bytes = w->t->buffer[s->buffer].bytes;
+    const uint64_t gap = time_of(w, s->from + 1, s->to), bytes = w->t->buffer[s->buffer].bytes;
     uint64_t ns = 0;
     w->turn++;
     w->made_count = 0;
     s->possible = make(w, s->buffer, s->from, s->to, 0) && w->made_count;
     s->proven = s->possible;
     for (uint32_t i = 0; s->possible && i < w->made_count; i++)
-        ns += time_of(w, w->made[i]);
+        ns += time_of(w, w->made[i], w->made[i] + 1);
     const bool real = LEAST_TIMES * ns <= gap;
     const ebb_need_t need = real ? EBB_WANTED : EBB_WANTED_LAST;
     for (uint32_t i = 0; s->possible && i < w->made_count; i++) {
@@ -162,18 +128,18 @@ static bool find(work_t *w, uint64_t least_bytes, ebb_worth_t *out)
 {
     uint32_t room = 0;
     for (uint32_t b = 0; b < w->t->buffer_count; b++) {
-        uint32_t n = use_count(w, b);
         bool written = false;
-        for (uint32_t k = 0; k + 1 < n && w->t->buffer[b].born != EBB_NONE; k++) {
-            const use_t *u = &w->use[w->first[b] + k];
-            written |= u->writes;
-            if (!written || !is_real_gap(w, u->operation, u[1].operation))
+        for (uint32_t k = w->uses.first[b]; k + 1 < w->uses.first[b + 1] && w->t->buffer[b].born != EBB_NONE;
+             k++) {
+            const uint32_t *use = &w->uses.operation[k];
+            written |= w->writes[k];
+            if (!written || !is_real_gap(w, use[0], use[1]))
                 continue;
             ebb_saved_t *s =
                 ebb_array_append((void **)&out->saved, &out->saved_count, &room, sizeof *out->saved);
             if (!s)
                 return false;
-            *s = (ebb_saved_t){.buffer = b, .from = u->operation, .to = u[1].operation};
+            *s = (ebb_saved_t){.buffer = b, .from = use[0], .to = use[1]};
             if (!judge(w, s, least_bytes, out))
                 out->saved_count--;
         }
@@ -186,19 +152,14 @@ bool ebb_worth_find(const ebb_trace_t *t, ebb_may_write_fn may_write, void *cont
 {
     size_t n = (size_t)t->operation_count + 1;
     work_t w = {.t = t,
-                .first = calloc((size_t)t->buffer_count + 2, sizeof *w.first),
-                .use = calloc((size_t)t->access_count + 1, sizeof *w.use),
-                .end = calloc(n, sizeof *w.end),
+                .writes = calloc((size_t)t->access_count + 1, sizeof *w.writes),
                 .seen = calloc(n, sizeof *w.seen),
                 .made = calloc(n, sizeof *w.made)};
     *out = (ebb_worth_t){.need = calloc(n, sizeof *out->need)};
-    bool good = w.first && w.use && w.end && w.seen && w.made && out->need;
-    for (uint32_t i = 0; good && i < t->operation_count; i++)
-        w.end[i] = (i ? w.end[i - 1] : 0) + t->operation[i].duration_ns;
-    good = good && list_uses(&w, may_write, context) && find(&w, least_bytes, out);
-    free(w.first);
-    free(w.use);
-    free(w.end);
+    const bool good = ebb_uses_make(&w.uses, t) && w.writes && w.seen && w.made && out->need &&
+                      note_writes(&w, may_write, context) && find(&w, least_bytes, out);
+    ebb_uses_free(&w.uses);
+    free(w.writes);
     free(w.seen);
     free(w.made);
     if (!good)
