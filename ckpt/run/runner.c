@@ -96,7 +96,7 @@ static void see_place(ebb_device_t *dev, const ebb_operation_t *op, ebb_step_ope
     if (!oldest)
         return;
     out->born = oldest->buffer->generation;
-    out->place = ebb_mix(out->born, oldest->offset_bytes) | 1;
+    out->place = ebb_mix(ebb_mix(0, out->born), oldest->offset_bytes) | 1;
 }
 
 /* What identifies a step: neither addresses nor the values of scalars. */

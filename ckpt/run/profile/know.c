@@ -1,71 +1,39 @@
 #include "ckpt/run/profile/profile.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-#include "alloc/base/driver.h"
+#include "alloc/base/table.h"
 #include "alloc/device.h"
 #include "ckpt/run/state.h"
 
 /* Launches in which a word has to stay unchanged, over two steps. */
 enum { LEAST_LAUNCHES = 2, NAMES = ~0u };
 
-/* Of a word; with param_offset NAMES, of the function. Open addressing. */
+/* Of a word; with param_offset NAMES, of the function. */
 typedef struct fact {
-    CUfunction function; /* NULL: free */
-    uint32_t param_offset;
+    uint64_t key; /* of function and param_offset */
     bool writes;
     uint32_t launches, steps, last_step;
     const char *name;
 } fact_t;
 
 struct ebb_knowledge {
-    fact_t *fact;
-    size_t room, count;
+    ebb_table_t facts;
     uint64_t unloaded; /* modules, when it was filled */
 };
 const size_t ebb_part_knowledge = sizeof(struct ebb_knowledge);
-
-static fact_t *slot_of(fact_t *table, size_t room, CUfunction function, uint32_t offset)
-{
-    size_t i = (size_t)(((uintptr_t)function + offset) * 0x9e3779b97f4a7c15u >> 20) & (room - 1);
-    while (table[i].function && (table[i].function != function || table[i].param_offset != offset))
-        i = (i + 1) & (room - 1);
-    return &table[i];
-}
-
-static bool grow(struct ebb_knowledge *know)
-{
-    size_t room = know->room ? 2 * know->room : 1024;
-    fact_t *table = calloc(room, sizeof *table);
-    if (!table)
-        return false;
-    for (size_t i = 0; i < know->room; i++)
-        if (know->fact[i].function)
-            *slot_of(table, room, know->fact[i].function, know->fact[i].param_offset) = know->fact[i];
-    free(know->fact);
-    know->fact = table;
-    know->room = room;
-    return true;
-}
 
 /* NULL: no memory; what is not known counts as a writer. */
 static fact_t *fact_of(ebb_device_t *dev, CUfunction function, uint32_t offset)
 {
     struct ebb_knowledge *know = dev->run->knowledge;
     if (know->unloaded != ebb_modules_unloaded(dev->ebb)) {
-        free(know->fact);
-        memset(know, 0, sizeof *know);
-        know->unloaded = ebb_modules_unloaded(dev->ebb);
+        free(know->facts.at);
+        *know = (struct ebb_knowledge){.unloaded = ebb_modules_unloaded(dev->ebb)};
     }
-    if (2 * know->count >= know->room && !grow(know))
-        return NULL;
-    fact_t *f = slot_of(know->fact, know->room, function, offset);
-    if (!f->function) {
-        *f = (fact_t){.function = function, .param_offset = offset};
-        know->count++;
-    }
-    return f;
+    const uint64_t key = ebb_mix(ebb_mix(0, (uintptr_t)function), offset) | 1;
+    bool added;
+    return ebb_table_add(&know->facts, sizeof(fact_t), key, &added);
 }
 
 void ebb_know_write(ebb_device_t *dev, CUfunction function, uint32_t offset)
