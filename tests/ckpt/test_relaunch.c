@@ -136,7 +136,7 @@ static void what_is_kept_is_the_last_one_whatever_was_there(void **state)
             assert_int_equal(seen.attribute[k].value.priority, 10 * all[i].attributes + k);
     }
     ebb_issued_forget(&issued);
-    assert_null(issued.params);
+    assert_null(issued.op.params);
 }
 
 /* Of ever other numbers of them, none included; what was recorded counts for an operand that was none this time. */
@@ -184,7 +184,7 @@ static void words_are_exchanged_and_maps_by_the_driver(void **state)
                                                    : at == 64 + 3 * 8 ? (uint64_t)0x2000 << 7 | 5
                                                    : at == 200        ? 0x3000
                                                                       : word_at(params, at));
-    assert_memory_equal(issued.params, params, sizeof params); /* the next time it is the same again */
+    assert_memory_equal(issued.op.params, params, sizeof params); /* the next time it is the same again */
     ebb_issued_forget(&issued);
 }
 

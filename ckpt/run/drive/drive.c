@@ -158,9 +158,9 @@ uint32_t ebb_replay_place(ebb_device_t *dev, const ebb_action_t *a, uint32_t buf
 static bool was_pointer(ebb_device_t *dev, const ebb_issued_t *issued, const ebb_trace_access_t *access)
 {
     CUdeviceptr word = 0;
-    if (issued->kind == EBB_KERNEL)
-        memcpy(&word, issued->params + access->param_offset, sizeof word);
-    return issued->kind != EBB_KERNEL || ebb_issued_has_map(issued, access->param_offset) ||
+    if (issued->op.kind == EBB_KERNEL)
+        memcpy(&word, issued->op.params + access->param_offset, sizeof word);
+    return issued->op.kind != EBB_KERNEL || ebb_issued_has_map(issued, access->param_offset) ||
            ebb_address_is_served(dev->ebb, word);
 }
 

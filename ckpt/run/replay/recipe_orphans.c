@@ -163,7 +163,7 @@ static void drop(ebb_device_t *dev, ebb_given_up_t *g, bool *marked, bool *own)
 static bool is_kept(ebb_device_t *dev, uint32_t operation)
 {
     recipes_t *recipes = dev->run->recipes;
-    return ebb_recorded(dev, operation)->kind != EBB_TRACE_KERNEL || recipes->issued[operation].function;
+    return ebb_recorded(dev, operation)->kind != EBB_TRACE_KERNEL || recipes->issued[operation].op.function;
 }
 
 /* What the operations so far have made. */

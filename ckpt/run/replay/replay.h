@@ -22,21 +22,11 @@
 enum { EBB_RELAUNCH_PARAM_BYTES = 4096, EBB_RELAUNCH_POINTERS = EBB_RELAUNCH_PARAM_BYTES / 8 };
 
 typedef struct ebb_issued {
-    ebb_operation_kind_t kind;
-    CUfunction function;
-    unsigned grid[3], block[3], shared_bytes;
-    unsigned char *params; /* [room] owned; [param_bytes] borrowed if room is 0 */
-    size_t param_bytes, room;
-    CUdeviceptr dst, src;
-    size_t bytes;
+    ebb_operation_t
+        op; /* arguments, attributes and accesses in `block` if it was kept; stream and buffers may be gone */
     size_t operand_bytes; /* of the buffers that its pointers lead to */
-    uint32_t value, width;
-    CUlaunchAttribute *attribute; /* [attribute_count] owned if room is not 0, else borrowed */
-    unsigned attribute_count;
-    unsigned map_count;
-    uint16_t map_at[EBB_TENSOR_MAPS]; /* tensor maps among its arguments */
-    ebb_access_t *access; /* [access_count] owned if it was kept, else borrowed; their buffers may be gone */
-    unsigned access_count;
+    unsigned char *block; /* [room] owned; NULL: a view */
+    size_t room;
     bool left_out; /* by this step: nothing is issued in its place either */
 } ebb_issued_t;
 
@@ -193,7 +183,8 @@ void ebb_verify_abandon(ebb_recording_t *learned);
 
 /* What the operation makes of that buffer has not been the same often enough to be believed; or, where steps are of any size, not with about so many
  * bytes of operands. */
-bool ebb_verify_is_trial(const ebb_recording_t *learned, uint32_t operation, uint32_t id, size_t operand_bytes);
+bool ebb_verify_is_trial(const ebb_recording_t *learned, uint32_t operation, uint32_t id,
+                         size_t operand_bytes);
 
 /* A content that is about to be given up, and which operation completes it when it is made again. */
 typedef struct ebb_dropping {
