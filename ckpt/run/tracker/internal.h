@@ -233,14 +233,9 @@ bool follow_settle(follow_t *f, const past_t *p, uint64_t live);
 bool follow_is_searching(const follow_t *f, const past_t *p);
 bool follow_wants(const follow_t *f, const past_t *p, size_t from, size_t to, bool exact);
 
-bool follow_knows(const follow_t *f);
-bool follow_has_given_up(const follow_t *f);
-int follow_ended(const follow_t *f);
-size_t follow_late(const follow_t *f);
 int follow_expected(const follow_t *f);
 uint32_t follow_possible(const follow_t *f);
 size_t follow_position(const follow_t *f);
-ebb_step_variant_t follow_variant(const follow_t *f, unsigned variant);
 bool follow_check(const follow_t *f);
 
 /* ---- the variants of step that are known (step_variants.c) ---- */
@@ -276,7 +271,6 @@ typedef struct variants {
 } variants_t;
 
 void variants_free(variants_t *k);
-bool variants_any(const variants_t *k);
 
 /* A new variant whose signature is [from, to) of the past; the least used makes room, never `keep`. -1: no memory. */
 int variants_add(variants_t *k, const past_t *p, size_t from, size_t to, int keep);

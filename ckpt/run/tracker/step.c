@@ -148,7 +148,7 @@ static ebb_step_event_t push(const ebb_step_finder_t *f, stream_t *l, const ebb_
 
 static bool has_step(const stream_t *l)
 {
-    return l->past.entry && follow_knows(l->follow) && !follow_has_given_up(l->follow);
+    return l->past.entry && !l->follow->given_up && variants_main(&l->follow->variants) >= 0;
 }
 
 /* A stream with a step leads if none does, or if it has a good deal more to it. */
@@ -205,12 +205,12 @@ bool ebb_step_settle(ebb_step_finder_t *f, uint64_t live_bytes)
 
 int ebb_step_ended(const ebb_step_finder_t *f)
 {
-    return f->lead ? follow_ended(f->lead->follow) : -1;
+    return f->lead ? f->lead->follow->ended : -1;
 }
 
 size_t ebb_step_late(const ebb_step_finder_t *f)
 {
-    return f->lead ? follow_late(f->lead->follow) : 0;
+    return f->lead ? f->lead->follow->late : 0;
 }
 
 int ebb_step_expected(const ebb_step_finder_t *f)
@@ -230,7 +230,7 @@ size_t ebb_step_position(const ebb_step_finder_t *f)
 
 ebb_step_variant_t ebb_step_variant(const ebb_step_finder_t *f, unsigned variant)
 {
-    return f->lead && variant < EBB_STEP_VARIANTS ? follow_variant(f->lead->follow, variant)
+    return f->lead && variant < EBB_STEP_VARIANTS ? f->lead->follow->variants.variant[variant].info
                                                   : (ebb_step_variant_t){.serial = 0};
 }
 

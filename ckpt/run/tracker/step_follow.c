@@ -354,7 +354,7 @@ static size_t longest_signature(const follow_t *f)
 
 ebb_step_event_t follow_take(follow_t *f, const past_t *p)
 {
-    if (!variants_any(&f->variants))
+    if (variants_main(&f->variants) < 0)
         return EBB_STEP_NONE;
     const size_t newest = p->count - 1;
     const ebb_step_event_t event = take(f, p, newest);
@@ -425,28 +425,8 @@ bool follow_adopt(follow_t *f, const past_t *p, size_t period)
 
 bool follow_is_searching(const follow_t *f, const past_t *p)
 {
-    return f->given_up || !variants_any(&f->variants) || p->count < f->search_until ||
+    return f->given_up || variants_main(&f->variants) < 0 || p->count < f->search_until ||
            (f->lost && p->count - f->boundary > longest_signature(f));
-}
-
-bool follow_knows(const follow_t *f)
-{
-    return variants_any(&f->variants);
-}
-
-bool follow_has_given_up(const follow_t *f)
-{
-    return f->given_up;
-}
-
-int follow_ended(const follow_t *f)
-{
-    return f->ended;
-}
-
-size_t follow_late(const follow_t *f)
-{
-    return f->late;
 }
 
 /* That of the variant under way as far as can be told. */
@@ -486,11 +466,6 @@ size_t follow_position(const follow_t *f)
 {
     const hypothesis_t *h = likeliest(f);
     return h ? h->track.next : 0;
-}
-
-ebb_step_variant_t follow_variant(const follow_t *f, unsigned variant)
-{
-    return f->variants.variant[variant].info;
 }
 
 bool follow_check(const follow_t *f)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/base/table.h"
 #include "ckpt/run/tracker/internal.h"
 
 enum {
@@ -32,11 +33,10 @@ typedef struct candidate {
     bool complete;            /* a whole period could have been a step */
 } candidate_t;
 
-/* Where a pair of operations occurred last. Open addressing; emptied when half full. */
-typedef struct place {
-    uint64_t pair;
-    size_t at; /* 1 + position; 0: free */
-} place_t;
+typedef struct pair {
+    uint64_t key; /* of two operations, one behind the other */
+    size_t at;    /* position where they occurred last */
+} pair_t;
 
 /* A loop that repeated and ended. Loops are the same if they have most of their least triples in common (A. Broder, "On the
  * resemblance and containment of documents", 1997). */
@@ -47,8 +47,7 @@ typedef struct false_loop {
 } false_loop_t;
 
 struct search {
-    place_t *place; /* [2 * room] */
-    size_t room, used;
+    ebb_table_t pairs; /* as many as there is past, all that are known in it; emptied when they are more */
     candidate_t candidate[CANDIDATES];
     size_t candidates;
     false_loop_t loop[FALSE_LOOPS];
@@ -63,51 +62,24 @@ search_t *search_new(void)
 void search_delete(search_t *s)
 {
     if (s)
-        free(s->place);
+        free(s->pairs.at);
     free(s);
+}
+
+static void forget_pairs(search_t *s)
+{
+    if (s->pairs.room)
+        memset(s->pairs.at, 0, s->pairs.room * sizeof(pair_t));
+    s->pairs.count = 0;
 }
 
 void search_reset(search_t *s)
 {
     s->candidates = 0;
-    s->used = s->room; /* emptied before the next use */
+    forget_pairs(s);
 }
 
 /* ---- where pairs occurred ---- */
-
-static place_t *find_place(const search_t *s, uint64_t pair)
-{
-    const size_t mask = 2 * s->room - 1;
-    size_t i = (size_t)(pair * 0xd1342543de82ef95u >> 20) & mask;
-    while (s->place[i].at && s->place[i].pair != pair)
-        i = (i + 1) & mask;
-    return &s->place[i];
-}
-
-/* As many as there is past, all that are known in it. */
-static bool grow_places(search_t *s, size_t room)
-{
-    place_t *old = s->place;
-    const size_t old_room = s->room;
-    s->place = calloc(2 * room, sizeof *s->place);
-    s->room = s->place ? room : 0;
-    for (size_t i = 0; s->place && i < 2 * old_room; i++)
-        if (old[i].at)
-            *find_place(s, old[i].pair) = old[i];
-    free(old);
-    return s->place != NULL;
-}
-
-static bool have_places(search_t *s, const past_t *p)
-{
-    if (s->room != p->room)
-        return grow_places(s, p->room);
-    if (s->used < s->room)
-        return true;
-    memset(s->place, 0, 2 * s->room * sizeof *s->place);
-    s->used = 0;
-    return true;
-}
 
 /* Of the pair that ends with the newest operation; 0: it is new. */
 static size_t distance_of_last(search_t *s, const past_t *p)
@@ -115,11 +87,14 @@ static size_t distance_of_last(search_t *s, const past_t *p)
     const size_t newest = p->count - 1;
     const uint64_t before = newest ? at(p, newest - 1)->coarse : 0;
     const uint64_t pair = (before * 0x9e3779b97f4a7c15u ^ before >> 32) + at(p, newest)->coarse;
-    place_t *place = find_place(s, pair);
-    const size_t last = place->at;
-    s->used += !last;
-    *place = (place_t){pair, newest + 1};
-    return last ? newest + 1 - last : 0;
+    bool added;
+    if (s->pairs.count >= p->room)
+        forget_pairs(s);
+    pair_t *last = ebb_table_add(&s->pairs, sizeof *last, pair | 1, &added);
+    const size_t distance = last && !added ? newest - last->at : 0;
+    if (last)
+        last->at = newest;
+    return distance;
 }
 
 static uint8_t weight_of(size_t distance)
@@ -321,8 +296,6 @@ static void add_candidate(search_t *s, const past_t *p, size_t distance)
 size_t search_take(search_t *s, past_t *p, wanted_fn wanted, const void *context)
 {
     size_t best = 0;
-    if (!have_places(s, p))
-        return 0;
     const size_t distance = distance_of_last(s, p);
     entry_t *newest = at(p, p->count - 1);
     newest->weight = weight_of(distance);

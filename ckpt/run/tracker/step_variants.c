@@ -30,14 +30,6 @@ void variants_free(variants_t *k)
         variants_forget(k, i);
 }
 
-bool variants_any(const variants_t *k)
-{
-    for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++)
-        if (k->variant[i].info.serial)
-            return true;
-    return false;
-}
-
 int variants_main(const variants_t *k)
 {
     int main = -1;
