@@ -61,7 +61,7 @@ bool ebb_args_pack(const ebb_signature_t *s, unsigned char *block, void **params
     return true;
 }
 
-bool ebb_access_add(ebb_t *ebb, ebb_operation_t *op, CUdeviceptr address, uint32_t param_offset)
+static bool add_access(ebb_t *ebb, ebb_operation_t *op, CUdeviceptr address, uint32_t param_offset)
 {
     if (!ebb_arena_contains(ebb, address))
         return true;
@@ -76,7 +76,7 @@ bool ebb_access_add_span(ebb_t *ebb, ebb_operation_t *op, CUdeviceptr address, s
                          uint32_t param_offset)
 {
     uint32_t before = op->access_count;
-    if (!ebb_access_add(ebb, op, address, param_offset))
+    if (!add_access(ebb, op, address, param_offset))
         return false;
     const ebb_access_t *a = &op->access[before];
     return op->access_count == before ||
@@ -103,7 +103,7 @@ static void scan_tensor_maps(ebb_t *ebb, ebb_operation_t *op, const unsigned cha
         if (!address)
             continue;
         forget_words(op, at, at + EBB_TENSOR_MAP_BYTES);
-        ebb_access_add(ebb, op, address, (uint32_t)at);
+        add_access(ebb, op, address, (uint32_t)at);
         if (op->map_count < EBB_TENSOR_MAPS && ebb_driver.cuTensorMapReplaceAddress)
             op->map_at[op->map_count++] = (uint16_t)at;
         else
@@ -187,7 +187,7 @@ void ebb_args_name(ebb_t *ebb, ebb_args_t *args, ebb_operation_t *op, const CUde
     op->param_bytes = bytes;
     op->access = args->access;
     for (uint32_t i = 0; i < count; i++)
-        ebb_access_add(ebb, op, pointer[i], (uint32_t)(behind + i * sizeof *pointer));
+        add_access(ebb, op, pointer[i], (uint32_t)(behind + i * sizeof *pointer));
 }
 
 void ebb_args_follow(ebb_t *ebb, ebb_args_t *args, ebb_operation_t *op)
@@ -291,8 +291,7 @@ bool ebb_host_waits(const CUdeviceptr *address, size_t count)
     return waits;
 }
 
-static CUresult issue_other(const ebb_other_t *o, bool copies, CUresult (*issue)(const void *context),
-                            const void *context)
+CUresult ebb_issue_other(const ebb_other_t *o, CUresult (*issue)(const void *context), const void *context)
 {
     enum { ON_STACK = 16 };
     ebb_device_t *dev = ebb_enter_work();
@@ -312,22 +311,12 @@ static CUresult issue_other(const ebb_other_t *o, bool copies, CUresult (*issue)
         known =
             ebb_access_add_span(dev->ebb, &op, o->address[i], o->span ? o->span[i] : 0, (uint32_t)i) && known;
     CUresult result = known || !o->bytes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    for (size_t i = 0; copies && i < o->count && !result; i += 2)
-        result = (CUresult)ebb_table_written(dev->ebb, o->address[i], o->address[i + 1], o->span[i]);
+    for (size_t i = 0; o->copies && i < o->count && !result; i += 2)
+        result = (CUresult)ebb_table_written(dev->ebb, o->address[i], o->address[i + 1], o->span[i], false);
     if (!result)
         result = ebb_issue(&op, issue, context);
     ebb_unlock();
     if (access != room)
         free(access);
     return result;
-}
-
-CUresult ebb_issue_other(const ebb_other_t *o, CUresult (*issue)(const void *context), const void *context)
-{
-    return issue_other(o, false, issue, context);
-}
-
-CUresult ebb_issue_copies(const ebb_other_t *o, CUresult (*issue)(const void *context), const void *context)
-{
-    return issue_other(o, true, issue, context);
 }

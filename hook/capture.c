@@ -133,7 +133,7 @@ bool ebb_mentions_count(ebb_device_t *dev, ebb_mentions_t *m)
     return good;
 }
 
-void ebb_mentions_uncount(ebb_mentions_t *m)
+static void uncount(ebb_mentions_t *m)
 {
     if (m->counted)
         ebb_foreign_uncount(m->counted, m->alloc_bytes);
@@ -142,7 +142,7 @@ void ebb_mentions_uncount(ebb_mentions_t *m)
 
 void ebb_mentions_clear(ebb_t *ebb, ebb_mentions_t *m)
 {
-    ebb_mentions_uncount(m);
+    uncount(m);
     let_go(ebb, m, true);
     free(m->refs.at);
     *m = (ebb_mentions_t){0};
@@ -414,7 +414,7 @@ bool ebb_graphs_give_back(ebb_device_t *dev)
     ebb_lock_stay(true); /* the list */
     for (graph_t *g = dev->ebb->hook->graphs; g; g = g->next)
         if (g->nodes && g->mentions.counted == dev && !ebb_mark_wait(g->last))
-            ebb_mentions_uncount(&g->mentions);
+            uncount(&g->mentions);
     ebb_lock_stay(false);
     return !ebb_driver.cuCtxGetDevice(&device) && !ebb_driver.cuDeviceGraphMemTrim(device);
 }

@@ -17,11 +17,6 @@ static void *host(CUdeviceptr address)
     return (void *)(uintptr_t)address;
 }
 
-static CUdeviceptr address_of(const void *p)
-{
-    return (CUdeviceptr)(uintptr_t)p;
-}
-
 static CUresult issue_copy(const void *context)
 {
     const copy_t *c = context;
@@ -97,7 +92,7 @@ static CUresult copy(const copy_t *c)
     known = ebb_access_add_span(dev->ebb, &op, c->src, c->bytes, 1) && known;
     CUresult result = known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (known && c->direction != D2H && c->bytes >= sizeof(CUdeviceptr) && ebb_is_device(dev))
-        result = (CUresult)ebb_table_written(dev->ebb, c->dst, c->src, c->bytes);
+        result = (CUresult)ebb_table_written(dev->ebb, c->dst, c->src, c->bytes, false);
     if (!result)
         result = is_between(dev->ebb, c, &between) ? ebb_issue(&op, issue_between, &between)
                                                    : ebb_issue(&op, issue_copy, c);
@@ -112,24 +107,23 @@ static CUresult copy_sync(const copy_t *c)
     const CUdeviceptr address[] = {c->dst, c->src};
     return result || !c->bytes || (c->direction == D2D && !ebb_host_waits(address, 2))
                ? result
-               : ebb_waited(ebb_order_done(EBB_PASS(cuStreamSynchronize, (c->stream)), EBB_ORDER_SYNC_STREAM,
-                                           c->stream, NULL));
+               : ebb_order_wait(c->stream, result);
 }
 
 SYNC_CALL(cuMemcpy, (CUdeviceptr dst, CUdeviceptr src, size_t bytes),
           copy_sync(&(copy_t){ANY, dst, src, bytes, stream}))
 SYNC_CALL(cuMemcpyHtoD_v2, (CUdeviceptr dst, const void *src, size_t bytes),
-          copy_sync(&(copy_t){H2D, dst, address_of(src), bytes, stream}))
+          copy_sync(&(copy_t){H2D, dst, ebb_address_of(src), bytes, stream}))
 SYNC_CALL(cuMemcpyDtoH_v2, (void *dst, CUdeviceptr src, size_t bytes),
-          copy_sync(&(copy_t){D2H, address_of(dst), src, bytes, stream}))
+          copy_sync(&(copy_t){D2H, ebb_address_of(dst), src, bytes, stream}))
 SYNC_CALL(cuMemcpyDtoD_v2, (CUdeviceptr dst, CUdeviceptr src, size_t bytes),
           copy_sync(&(copy_t){D2D, dst, src, bytes, stream}))
 ASYNC_CALL(cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream),
            copy(&(copy_t){ANY, dst, src, bytes, stream}))
 ASYNC_CALL(cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src, size_t bytes, CUstream stream),
-           copy(&(copy_t){H2D, dst, address_of(src), bytes, stream}))
+           copy(&(copy_t){H2D, dst, ebb_address_of(src), bytes, stream}))
 ASYNC_CALL(cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t bytes, CUstream stream),
-           copy(&(copy_t){D2H, address_of(dst), src, bytes, stream}))
+           copy(&(copy_t){D2H, ebb_address_of(dst), src, bytes, stream}))
 ASYNC_CALL(cuMemcpyDtoDAsync_v2, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream),
            copy(&(copy_t){D2D, dst, src, bytes, stream}))
 
@@ -174,10 +168,7 @@ static CUresult set(const set_t *s)
 static CUresult set_sync(const set_t *s)
 {
     CUresult result = set(s);
-    return result || !s->count || !ebb_host_waits(&s->dst, 1)
-               ? result
-               : ebb_waited(ebb_order_done(EBB_PASS(cuStreamSynchronize, (s->stream)), EBB_ORDER_SYNC_STREAM,
-                                           s->stream, NULL));
+    return result || !s->count || !ebb_host_waits(&s->dst, 1) ? result : ebb_order_wait(s->stream, result);
 }
 
 SYNC_CALL(cuMemsetD8_v2, (CUdeviceptr at, unsigned char value, size_t count),

@@ -11,11 +11,6 @@
 #include "ckpt/run/run.h"
 #include "hook/internal.h"
 
-static CUdeviceptr address_of(const void *p)
-{
-    return (CUdeviceptr)(uintptr_t)p;
-}
-
 /* A call that takes device memory: what does not fit beside what must stay is refused. Lock held on entry, not on return. */
 static bool take_on(ebb_device_t *dev, size_t bytes)
 {
@@ -271,7 +266,7 @@ static CUresult release_handle(CUmemGenericAllocationHandle handle)
 /* Ebb's own mappings are not the program's to know: to it this is memory of cuMemAlloc's. */
 static CUresult retain_handle(CUmemGenericAllocationHandle *out, void *address)
 {
-    if (ebb_arena_contains(&ebb_global, address_of(address)))
+    if (ebb_arena_contains(&ebb_global, ebb_address_of(address)))
         return CUDA_ERROR_INVALID_VALUE;
     const CUresult result = EBB_PASS(cuMemRetainAllocationHandle, (out, address));
     return result ? result : did(result, (change_t){.what = RETAINED, .handle = *out});
@@ -447,7 +442,7 @@ PLAIN_CALL(cuMipmappedArrayDestroy, (CUmipmappedArray array),
 static CUresult note_host(CUresult result, void *const *p, size_t bytes)
 {
     if (!result)
-        note(EBB_FOREIGN_HOST, address_of(*p), bytes, NULL, 0);
+        note(EBB_FOREIGN_HOST, ebb_address_of(*p), bytes, NULL, 0);
     return result;
 }
 
@@ -455,24 +450,24 @@ PLAIN_CALL(cuMemAllocHost_v2, (void **out, size_t bytes),
            note_host(EBB_PASS(cuMemAllocHost_v2, (out, bytes)), out, bytes))
 PLAIN_CALL(cuMemHostAlloc, (void **out, size_t bytes, unsigned flags),
            note_host(EBB_PASS(cuMemHostAlloc, (out, bytes, flags)), out, bytes))
-PLAIN_CALL(cuMemFreeHost, (void *p), (unnote(address_of(p)), EBB_PASS(cuMemFreeHost, (p))))
+PLAIN_CALL(cuMemFreeHost, (void *p), (unnote(ebb_address_of(p)), EBB_PASS(cuMemFreeHost, (p))))
 PLAIN_CALL(cuMemHostRegister, (void *p, size_t bytes, unsigned flags),
            note_host(EBB_PASS(cuMemHostRegister, (p, bytes, flags)), &p, bytes))
 PLAIN_CALL(cuMemHostRegister_v2, (void *p, size_t bytes, unsigned flags),
            note_host(EBB_PASS(cuMemHostRegister_v2, (p, bytes, flags)), &p, bytes))
-PLAIN_CALL(cuMemHostUnregister, (void *p), (unnote(address_of(p)), EBB_PASS(cuMemHostUnregister, (p))))
+PLAIN_CALL(cuMemHostUnregister, (void *p), (unnote(ebb_address_of(p)), EBB_PASS(cuMemHostUnregister, (p))))
 
 /* Registered memory may have another address on the device. */
 static CUresult get_device_pointer(CUdeviceptr *out, void *p, unsigned flags)
 {
     CUresult result = EBB_PASS(cuMemHostGetDevicePointer_v2, (out, p, flags));
-    ebb_device_t *dev = result || *out == address_of(p) ? NULL : ebb_enter_any();
+    ebb_device_t *dev = result || *out == ebb_address_of(p) ? NULL : ebb_enter_any();
     if (!dev)
         return result;
-    const ebb_foreign_t *f = ebb_foreign_at(dev->ebb, address_of(p));
+    const ebb_foreign_t *f = ebb_foreign_at(dev->ebb, ebb_address_of(p));
     if (f)
-        ebb_foreign_add(dev, &(ebb_foreign_t){*out - (address_of(p) - f->base), f->bytes, EBB_FOREIGN_HOST,
-                                              (const void *)(uintptr_t)f->base, 0});
+        ebb_foreign_add(dev, &(ebb_foreign_t){*out - (ebb_address_of(p) - f->base), f->bytes,
+                                              EBB_FOREIGN_HOST, (const void *)(uintptr_t)f->base, 0});
     ebb_unlock();
     return result;
 }

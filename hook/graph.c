@@ -126,9 +126,9 @@ static ebb_status_t mention_copy(ebb_t *ebb, ebb_mentions_t *m, const CUDA_MEMCP
     EBB_TRY(mention_addresses(ebb, m, address, 2));
     const bool flat = copy->Height <= 1 && copy->Depth <= 1 && copy->srcMemoryType == CU_MEMORYTYPE_HOST &&
                       copy->dstMemoryType == CU_MEMORYTYPE_DEVICE;
-    return flat ? ebb_table_written_later(ebb, copy->dstDevice + copy->dstXInBytes,
-                                          (CUdeviceptr)(uintptr_t)copy->srcHost + copy->srcXInBytes,
-                                          copy->WidthInBytes)
+    return flat ? ebb_table_written(ebb, copy->dstDevice + copy->dstXInBytes,
+                                    (CUdeviceptr)(uintptr_t)copy->srcHost + copy->srcXInBytes,
+                                    copy->WidthInBytes, true)
                 : 0;
 }
 
@@ -139,12 +139,6 @@ static ebb_status_t mention_words(ebb_t *ebb, ebb_mentions_t *m, const CUstreamB
         CUdeviceptr address = ebb_word_address(&op[i]);
         EBB_TRY(mention_addresses(ebb, m, &address, 1));
     }
-    return 0;
-}
-
-static ebb_status_t mention_allocation(ebb_mentions_t *m, size_t bytes)
-{
-    m->alloc_bytes += bytes;
     return 0;
 }
 
@@ -164,67 +158,52 @@ static ebb_status_t mention_node(ebb_t *ebb, ebb_mentions_t *m, const CUgraphNod
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
         return mention_words(ebb, m, p->memOp.paramArray, p->memOp.count);
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
-        return mention_allocation(m, p->alloc.bytesize);
+        m->alloc_bytes += p->alloc.bytesize;
+        return 0;
     default:
         return 0; /* no memory */
     }
 }
 
-/* Before the driver's call, because it may look at the memory: what `mention`, a call on `ebb` and `m`, finds, for a graph or
- * an executable one. NULL: for the graph of a node, which is not known: for all graphs, then. If the call fails, the
- * graph mentions too much. */
-#define MENTION(graph, parameters, mention)                                                                  \
-    do {                                                                                                     \
-        const ebb_device_t *dev = parameters ? ebb_enter_work() : NULL;                                      \
-        if (dev) {                                                                                           \
-            ebb_t *ebb = dev->ebb;                                                                           \
-            const void *in = (graph);                                                                        \
-            ebb_mentions_t *m = in ? ebb_graph_mentions(ebb, in) : ebb_graph_common_mentions(ebb);           \
-            ebb_status_t status = mention;                                                                   \
-            ebb_unlock();                                                                                    \
-            return (CUresult)status;                                                                         \
-        }                                                                                                    \
-        return CUDA_SUCCESS;                                                                                 \
-    } while (0)
-
-static CUresult kernel_old(const void *graph, const CUDA_KERNEL_NODE_PARAMS_v1 *p)
+/* Before the driver's call, because it may look at the memory: what the node's parameters mention, for a graph or an executable one. NULL: for the
+ * graph of a node, which is not known: for all graphs, then. If the call fails, the graph mentions too much. */
+static CUresult mention(const void *graph, const CUgraphNodeParams *p)
 {
-    MENTION(graph, p, mention_kernel(ebb, m, p->func, p->kernelParams, p->extra));
+    const ebb_device_t *dev = p ? ebb_enter_work() : NULL;
+    if (!dev)
+        return CUDA_SUCCESS;
+    ebb_t *ebb = dev->ebb;
+    const ebb_status_t status =
+        mention_node(ebb, graph ? ebb_graph_mentions(ebb, graph) : ebb_graph_common_mentions(ebb), p);
+    ebb_unlock();
+    return (CUresult)status;
 }
 
-static CUresult kernel(const void *graph, const CUDA_KERNEL_NODE_PARAMS_v2 *p)
+/* Of the older structures the newer ones, which CUgraphNodeParams has, are the same and more behind it. */
+_Static_assert(offsetof(CUDA_KERNEL_NODE_PARAMS_v1, extra) == offsetof(CUDA_KERNEL_NODE_PARAMS_v3, extra) &&
+                   offsetof(CUDA_KERNEL_NODE_PARAMS_v2, ctx) == offsetof(CUDA_KERNEL_NODE_PARAMS_v3, ctx) &&
+                   offsetof(CUDA_MEMSET_NODE_PARAMS_v1, height) ==
+                       offsetof(CUDA_MEMSET_NODE_PARAMS_v2, height) &&
+                   offsetof(CUDA_BATCH_MEM_OP_NODE_PARAMS_v1, flags) ==
+                       offsetof(CUDA_BATCH_MEM_OP_NODE_PARAMS_v2, flags) &&
+                   offsetof(CUDA_MEM_ALLOC_NODE_PARAMS_v1, dptr) ==
+                       offsetof(CUDA_MEM_ALLOC_NODE_PARAMS_v2, dptr),
+               "one begins with the other");
+
+static CUgraphNodeParams params_of(CUgraphNodeType type, const void *p, size_t bytes)
 {
-    MENTION(graph, p, mention_kernel(ebb, m, function_of(p->func, p->kern), p->kernelParams, p->extra));
+    CUgraphNodeParams params = {.type = type};
+    memcpy(type == CU_GRAPH_NODE_TYPE_MEMCPY ? (void *)&params.memcpy.copyParams : (void *)&params.kernel, p,
+           bytes);
+    return params;
 }
 
-static CUresult copy(const void *graph, const CUDA_MEMCPY3D *p)
+static CUresult mention_older(const void *graph, CUgraphNodeType type, const void *p, size_t bytes)
 {
-    MENTION(graph, p, mention_copy(ebb, m, p));
-}
-
-static CUresult set(const void *graph, const CUDA_MEMSET_NODE_PARAMS_v1 *p)
-{
-    MENTION(graph, p, mention_addresses(ebb, m, &p->dst, 1));
-}
-
-static CUresult words(const void *graph, const CUDA_BATCH_MEM_OP_NODE_PARAMS *p)
-{
-    MENTION(graph, p, mention_words(ebb, m, p->paramArray, p->count));
-}
-
-static CUresult child(const void *graph, CUgraph of)
-{
-    MENTION(graph, of, (ebb_graph_mention(ebb, m, of), 0));
-}
-
-static CUresult allocation(const void *graph, const CUDA_MEM_ALLOC_NODE_PARAMS *p)
-{
-    MENTION(graph, p, mention_allocation(m, p->bytesize));
-}
-
-static CUresult node(const void *graph, const CUgraphNodeParams *p)
-{
-    MENTION(graph, p, mention_node(ebb, m, p));
+    if (!p)
+        return CUDA_SUCCESS;
+    const CUgraphNodeParams params = params_of(type, p, bytes);
+    return mention(graph, &params);
 }
 
 /* The bodies of a conditional node are made with it. */
@@ -254,25 +233,26 @@ static CUresult embedded(CUresult result, const CUgraph *graph)
     return result;
 }
 
-#define ADD_CALL(name, type, mention)                                                                        \
+#define OLDER(graph, kind, p) mention_older(graph, CU_GRAPH_NODE_TYPE_##kind, p, sizeof *(p))
+#define ADD_CALL(name, type, kind)                                                                           \
     PLAIN_CALL(name,                                                                                         \
                (CUgraphNode * out, CUgraph graph, const CUgraphNode *nodes, size_t count, const type *p),    \
-               AFTER(mention(graph, p), EBB_PASS(name, (out, graph, nodes, count, p))))
-#define ADD_IN_CONTEXT_CALL(name, type, mention)                                                             \
+               AFTER(OLDER(graph, kind, p), EBB_PASS(name, (out, graph, nodes, count, p))))
+#define ADD_IN_CONTEXT_CALL(name, type, kind)                                                                \
     PLAIN_CALL(name,                                                                                         \
                (CUgraphNode * out, CUgraph graph, const CUgraphNode *nodes, size_t count, const type *p,     \
                 CUcontext context),                                                                          \
-               AFTER(mention(graph, p), EBB_PASS(name, (out, graph, nodes, count, p, context))))
-#define SET_CALL(name, type, mention)                                                                        \
-    PLAIN_CALL(name, (CUgraphNode at, const type *p), AFTER(mention(NULL, p), EBB_PASS(name, (at, p))))
-#define EXEC_SET_CALL(name, type, mention, kind)                                                             \
-    PLAIN_CALL(                                                                                              \
-        name, (CUgraphExec exec, CUgraphNode at, const type *p),                                             \
-        AFTER(mention(exec, p), followed_by(EBB_PASS(name, (exec, at, p)), exec, at, kind, p, sizeof *p)))
-#define EXEC_SET_IN_CONTEXT_CALL(name, type, mention, kind)                                                  \
+               AFTER(OLDER(graph, kind, p), EBB_PASS(name, (out, graph, nodes, count, p, context))))
+#define SET_CALL(name, type, kind)                                                                           \
+    PLAIN_CALL(name, (CUgraphNode at, const type *p), AFTER(OLDER(NULL, kind, p), EBB_PASS(name, (at, p))))
+#define EXEC_SET_CALL(name, type, kind)                                                                      \
+    PLAIN_CALL(name, (CUgraphExec exec, CUgraphNode at, const type *p),                                      \
+               AFTER(OLDER(exec, kind, p), followed_by(EBB_PASS(name, (exec, at, p)), exec, at,              \
+                                                       CU_GRAPH_NODE_TYPE_##kind, p, sizeof *p)))
+#define EXEC_SET_IN_CONTEXT_CALL(name, type, kind)                                                           \
     PLAIN_CALL(name, (CUgraphExec exec, CUgraphNode at, const type *p, CUcontext context),                   \
-               AFTER(mention(exec, p),                                                                       \
-                     followed_by(EBB_PASS(name, (exec, at, p, context)), exec, at, kind, p, sizeof *p)))
+               AFTER(OLDER(exec, kind, p), followed_by(EBB_PASS(name, (exec, at, p, context)), exec, at,     \
+                                                       CU_GRAPH_NODE_TYPE_##kind, p, sizeof *p)))
 
 /* A node of an executable graph has changed: NULL: in a way that is not followed. */
 static CUresult followed(CUresult result, CUgraphExec exec, CUgraphNode at, const CUgraphNodeParams *p)
@@ -288,23 +268,12 @@ static CUresult followed(CUresult result, CUgraphExec exec, CUgraphNode at, cons
     return result;
 }
 
-/* Of the older structures the newer ones, which CUgraphNodeParams has, are the same and more behind it. */
-_Static_assert(offsetof(CUDA_KERNEL_NODE_PARAMS_v1, extra) == offsetof(CUDA_KERNEL_NODE_PARAMS_v3, extra) &&
-                   offsetof(CUDA_KERNEL_NODE_PARAMS_v2, ctx) == offsetof(CUDA_KERNEL_NODE_PARAMS_v3, ctx) &&
-                   offsetof(CUDA_MEMSET_NODE_PARAMS_v1, height) ==
-                       offsetof(CUDA_MEMSET_NODE_PARAMS_v2, height),
-               "one begins with the other");
-
 static CUresult followed_by(CUresult result, CUgraphExec exec, CUgraphNode at, CUgraphNodeType type,
                             const void *p, size_t bytes)
 {
-    CUgraphNodeParams params = {.type = type};
     if (result)
         return result;
-    memcpy(type == CU_GRAPH_NODE_TYPE_KERNEL   ? (void *)&params.kernel
-           : type == CU_GRAPH_NODE_TYPE_MEMSET ? (void *)&params.memset
-                                               : (void *)&params.memcpy.copyParams,
-           p, bytes);
+    const CUgraphNodeParams params = params_of(type, p, bytes);
     return followed(result, exec, at, &params);
 }
 
@@ -320,36 +289,34 @@ static CUresult enabled(CUresult result, CUgraphExec exec, CUgraphNode at, bool 
     return result;
 }
 
-ADD_CALL(cuGraphAddKernelNode, CUDA_KERNEL_NODE_PARAMS_v1, kernel_old)
-ADD_CALL(cuGraphAddKernelNode_v2, CUDA_KERNEL_NODE_PARAMS_v2, kernel)
-ADD_CALL(cuGraphAddBatchMemOpNode, CUDA_BATCH_MEM_OP_NODE_PARAMS, words)
-ADD_IN_CONTEXT_CALL(cuGraphAddMemcpyNode, CUDA_MEMCPY3D, copy)
-ADD_IN_CONTEXT_CALL(cuGraphAddMemsetNode, CUDA_MEMSET_NODE_PARAMS_v1, set)
-SET_CALL(cuGraphKernelNodeSetParams, CUDA_KERNEL_NODE_PARAMS_v1, kernel_old)
-SET_CALL(cuGraphKernelNodeSetParams_v2, CUDA_KERNEL_NODE_PARAMS_v2, kernel)
-SET_CALL(cuGraphMemcpyNodeSetParams, CUDA_MEMCPY3D, copy)
-SET_CALL(cuGraphMemsetNodeSetParams, CUDA_MEMSET_NODE_PARAMS_v1, set)
-SET_CALL(cuGraphBatchMemOpNodeSetParams, CUDA_BATCH_MEM_OP_NODE_PARAMS, words)
-EXEC_SET_CALL(cuGraphExecKernelNodeSetParams, CUDA_KERNEL_NODE_PARAMS_v1, kernel_old,
-              CU_GRAPH_NODE_TYPE_KERNEL)
-EXEC_SET_CALL(cuGraphExecKernelNodeSetParams_v2, CUDA_KERNEL_NODE_PARAMS_v2, kernel,
-              CU_GRAPH_NODE_TYPE_KERNEL)
-EXEC_SET_IN_CONTEXT_CALL(cuGraphExecMemcpyNodeSetParams, CUDA_MEMCPY3D, copy, CU_GRAPH_NODE_TYPE_MEMCPY)
-EXEC_SET_IN_CONTEXT_CALL(cuGraphExecMemsetNodeSetParams, CUDA_MEMSET_NODE_PARAMS_v1, set,
-                         CU_GRAPH_NODE_TYPE_MEMSET)
+ADD_CALL(cuGraphAddKernelNode, CUDA_KERNEL_NODE_PARAMS_v1, KERNEL)
+ADD_CALL(cuGraphAddKernelNode_v2, CUDA_KERNEL_NODE_PARAMS_v2, KERNEL)
+ADD_CALL(cuGraphAddBatchMemOpNode, CUDA_BATCH_MEM_OP_NODE_PARAMS, BATCH_MEM_OP)
+ADD_IN_CONTEXT_CALL(cuGraphAddMemcpyNode, CUDA_MEMCPY3D, MEMCPY)
+ADD_IN_CONTEXT_CALL(cuGraphAddMemsetNode, CUDA_MEMSET_NODE_PARAMS_v1, MEMSET)
+SET_CALL(cuGraphKernelNodeSetParams, CUDA_KERNEL_NODE_PARAMS_v1, KERNEL)
+SET_CALL(cuGraphKernelNodeSetParams_v2, CUDA_KERNEL_NODE_PARAMS_v2, KERNEL)
+SET_CALL(cuGraphMemcpyNodeSetParams, CUDA_MEMCPY3D, MEMCPY)
+SET_CALL(cuGraphMemsetNodeSetParams, CUDA_MEMSET_NODE_PARAMS_v1, MEMSET)
+SET_CALL(cuGraphBatchMemOpNodeSetParams, CUDA_BATCH_MEM_OP_NODE_PARAMS, BATCH_MEM_OP)
+EXEC_SET_CALL(cuGraphExecKernelNodeSetParams, CUDA_KERNEL_NODE_PARAMS_v1, KERNEL)
+EXEC_SET_CALL(cuGraphExecKernelNodeSetParams_v2, CUDA_KERNEL_NODE_PARAMS_v2, KERNEL)
+EXEC_SET_IN_CONTEXT_CALL(cuGraphExecMemcpyNodeSetParams, CUDA_MEMCPY3D, MEMCPY)
+EXEC_SET_IN_CONTEXT_CALL(cuGraphExecMemsetNodeSetParams, CUDA_MEMSET_NODE_PARAMS_v1, MEMSET)
 PLAIN_CALL(cuGraphExecBatchMemOpNodeSetParams,
            (CUgraphExec exec, CUgraphNode at, const CUDA_BATCH_MEM_OP_NODE_PARAMS *p),
-           AFTER(words(exec, p),
+           AFTER(OLDER(exec, BATCH_MEM_OP, p),
                  followed(EBB_PASS(cuGraphExecBatchMemOpNodeSetParams, (exec, at, p)), exec, at, NULL)))
 PLAIN_CALL(cuGraphAddMemAllocNode,
            (CUgraphNode * out, CUgraph graph, const CUgraphNode *nodes, size_t count,
             CUDA_MEM_ALLOC_NODE_PARAMS *p),
-           AFTER(allocation(graph, p), EBB_PASS(cuGraphAddMemAllocNode, (out, graph, nodes, count, p))))
+           AFTER(OLDER(graph, MEM_ALLOC, p), EBB_PASS(cuGraphAddMemAllocNode, (out, graph, nodes, count, p))))
 PLAIN_CALL(cuGraphAddChildGraphNode,
            (CUgraphNode * out, CUgraph graph, const CUgraphNode *nodes, size_t count, CUgraph of),
-           AFTER(child(graph, of), EBB_PASS(cuGraphAddChildGraphNode, (out, graph, nodes, count, of))))
+           AFTER(OLDER(graph, GRAPH, &of),
+                 EBB_PASS(cuGraphAddChildGraphNode, (out, graph, nodes, count, of))))
 PLAIN_CALL(cuGraphExecChildGraphNodeSetParams, (CUgraphExec exec, CUgraphNode at, CUgraph of),
-           AFTER(child(exec, of),
+           AFTER(OLDER(exec, GRAPH, &of),
                  followed(EBB_PASS(cuGraphExecChildGraphNodeSetParams, (exec, at, of)), exec, at, NULL)))
 PLAIN_CALL(cuGraphNodeSetEnabled, (CUgraphExec exec, CUgraphNode at, unsigned on),
            enabled(EBB_PASS(cuGraphNodeSetEnabled, (exec, at, on)), exec, at, on))
@@ -357,14 +324,14 @@ PLAIN_CALL(cuGraphChildGraphNodeGetGraph, (CUgraphNode at, CUgraph *graph),
            embedded(EBB_PASS(cuGraphChildGraphNodeGetGraph, (at, graph)), graph))
 PLAIN_CALL(cuGraphAddNode,
            (CUgraphNode * out, CUgraph graph, const CUgraphNode *nodes, size_t count, CUgraphNodeParams *p),
-           AFTER(node(graph, p),
+           AFTER(mention(graph, p),
                  with_bodies(EBB_PASS(cuGraphAddNode, (out, graph, nodes, count, p)), graph, p)))
 PLAIN_CALL(cuGraphAddNode_v2,
            (CUgraphNode * out, CUgraph graph, const CUgraphNode *nodes, const CUgraphEdgeData *edges,
             size_t count, CUgraphNodeParams *p),
-           AFTER(node(graph, p),
+           AFTER(mention(graph, p),
                  with_bodies(EBB_PASS(cuGraphAddNode_v2, (out, graph, nodes, edges, count, p)), graph, p)))
 PLAIN_CALL(cuGraphNodeSetParams, (CUgraphNode at, CUgraphNodeParams *p),
-           AFTER(node(NULL, p), EBB_PASS(cuGraphNodeSetParams, (at, p))))
+           AFTER(mention(NULL, p), EBB_PASS(cuGraphNodeSetParams, (at, p))))
 PLAIN_CALL(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode at, CUgraphNodeParams *p),
-           AFTER(node(exec, p), followed(EBB_PASS(cuGraphExecNodeSetParams, (exec, at, p)), exec, at, p)))
+           AFTER(mention(exec, p), followed(EBB_PASS(cuGraphExecNodeSetParams, (exec, at, p)), exec, at, p)))

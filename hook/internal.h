@@ -15,6 +15,11 @@
 
 /* ---- how the functions are written ---- */
 
+static inline CUdeviceptr ebb_address_of(const void *p)
+{
+    return (CUdeviceptr)(uintptr_t)p;
+}
+
 /* What answers for a row of driver_calls.h has the name of a driver's symbol and is exported under it. SYNC_CALL and
  * ASYNC_CALL define also the form for the per-thread default stream; in both, `stream` is a handle that says
  * which default stream is meant.
@@ -108,9 +113,7 @@ void ebb_args_name(ebb_t *ebb, ebb_args_t *args, ebb_operation_t *op, const CUde
 void ebb_args_follow(ebb_t *ebb, ebb_args_t *args, ebb_operation_t *op);
 void ebb_args_end(ebb_args_t *args);
 
-/* Adds one access by address, if a live buffer is there. False: the address is ebb's, but in no live buffer. */
-bool ebb_access_add(ebb_t *ebb, ebb_operation_t *op, CUdeviceptr address, uint32_t param_offset);
-/* The same for a stretch of so many bytes: false also if it ends behind its buffer. */
+/* Adds one access by address, if a live buffer is there. False: the address is ebb's, but in no live buffer, or so many bytes end behind it. */
 bool ebb_access_add_span(ebb_t *ebb, ebb_operation_t *op, CUdeviceptr address, size_t bytes,
                          uint32_t param_offset);
 
@@ -138,15 +141,13 @@ typedef struct ebb_other {
     const CUdeviceptr *address; /* [count] */
     size_t count;
     const size_t *span; /* [count] bytes from each address to the end of what it touches; NULL: not known */
+    bool copies;        /* each to an even address from the one behind it */
 } ebb_other_t;
 
 /* Issues it by `issue(context)`, with everything resident that it touches. CUDA_ERROR_INVALID_VALUE, as from the
  * driver: an address lies in memory of ebb's that is no buffer (any more), or the span ends behind its buffer. */
 CUresult ebb_issue_other(const ebb_other_t *other, CUresult (*issue)(const void *context),
                          const void *context);
-/* The same of copies, each to an even address from the one behind it. */
-CUresult ebb_issue_copies(const ebb_other_t *copies, CUresult (*issue)(const void *context),
-                          const void *context);
 
 /* The word that a memory operation of a stream is about, or 0. */
 CUdeviceptr ebb_word_address(const CUstreamBatchMemOpParams *operation);
@@ -239,7 +240,6 @@ ebb_status_t ebb_mentions_show(ebb_t *ebb, const ebb_mentions_t *mentions);
 void ebb_mentions_let_go(ebb_t *ebb, const ebb_mentions_t *mentions);
 /* What the graph allocates, once. False: it does not fit. */
 bool ebb_mentions_count(ebb_device_t *dev, ebb_mentions_t *mentions);
-void ebb_mentions_uncount(ebb_mentions_t *mentions);
 /* Releases what it holds; it is empty then. */
 void ebb_mentions_clear(ebb_t *ebb, ebb_mentions_t *mentions);
 /* Appends an access for each that is alive, room for refs.count of them. */
@@ -310,6 +310,14 @@ static inline CUresult ebb_order_done(CUresult result, ebb_order_kind_t kind, CU
     return result;
 }
 
+/* What the host waits for before it returns from a synchronous call, unless that has failed. */
+static inline CUresult ebb_order_wait(CUstream stream, CUresult result)
+{
+    return result ? result
+                  : ebb_waited(ebb_order_done(EBB_PASS(cuStreamSynchronize, (stream)), EBB_ORDER_SYNC_STREAM,
+                                              stream, NULL));
+}
+
 /* After a record. */
 static inline CUresult ebb_order_recorded(CUresult result, CUevent event)
 {
@@ -338,11 +346,10 @@ void ebb_mappings_take_in(ebb_t *ebb);
  * first: then all up to the first word that is none (PyTorch's pack_vecs, aten/src/ATen/native/cuda/TensorShape.cu, with a number for each 2 KiB that a launch moves). */
 enum { EBB_LARGEST_TABLE = 64 << 10 };
 
-/* `bytes` are about to be copied from host or device memory to `to`. CUDA_ERROR_OUT_OF_MEMORY: what has to be pinned does
+/* `bytes` are about to be copied from host or device memory to `to`, or will be by a graph (`later`): what stands there may be followed until
+ * then, as with every copy taken while streams are captured. CUDA_ERROR_OUT_OF_MEMORY: what has to be pinned does
  * not fit beside what else must stay. What cannot be read is no host memory, and passed over. */
-ebb_status_t ebb_table_written(ebb_t *ebb, CUdeviceptr to, CUdeviceptr from, size_t bytes);
-/* The same of a copy that a graph will make: what stands there may be followed until then. So is every copy taken while streams are captured. */
-ebb_status_t ebb_table_written_later(ebb_t *ebb, CUdeviceptr to, CUdeviceptr from, size_t bytes);
+ebb_status_t ebb_table_written(ebb_t *ebb, CUdeviceptr to, CUdeviceptr from, size_t bytes, bool later);
 /* The addresses of the buffers that are reached from the operation's accesses by tables, each once, in an order that follows from the accesses'
  * and the tables'. Returns their number. Good until the next call about tables. */
 uint32_t ebb_tables_follow(ebb_t *ebb, const ebb_operation_t *op, const CUdeviceptr **found);

@@ -239,17 +239,11 @@ static bool add_move(seeker_t *s, void *at, CUdeviceptr address, bool is_map)
     const uint32_t allocation = allocation_at(g, s->alive, s->count, address);
     if (allocation == UINT32_MAX)
         return false;
-    if (g->move_count == g->move_room) {
-        const uint32_t room = g->move_room ? 2 * g->move_room : 64;
-        move_t *grown = realloc(g->move, room * sizeof *grown);
-        s->failed |= !grown;
-        if (!grown)
-            return false;
-        g->move = grown;
-        g->move_room = room;
-    }
-    g->move[g->move_count++] = (move_t){at, allocation, is_map, address - g->node[allocation].alloc.recorded};
-    return true;
+    move_t *m = ebb_array_append((void **)&g->move, &g->move_count, &g->move_room, sizeof *m);
+    s->failed |= !m;
+    if (m)
+        *m = (move_t){at, allocation, is_map, address - g->node[allocation].alloc.recorded};
+    return m;
 }
 
 /* Nothing of its arguments leads anywhere that ebb sees, and it may reach memory all the same. */

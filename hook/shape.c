@@ -8,19 +8,6 @@
 
 #include "hook/internal.h"
 
-static CUdeviceptr address_of(const void *p)
-{
-    return (CUdeviceptr)(uintptr_t)p;
-}
-
-/* The host has to see the outcome of a synchronous copy. */
-static CUresult wait_for(CUstream stream, CUresult result)
-{
-    return result ? result
-                  : ebb_waited(ebb_order_done(EBB_PASS(cuStreamSynchronize, (stream)), EBB_ORDER_SYNC_STREAM,
-                                              stream, NULL));
-}
-
 /* ---- two dimensions, three, between contexts ---- */
 
 /* One side of such a copy. */
@@ -44,7 +31,7 @@ static CUdeviceptr begin_of(const side_t *s)
     case CU_MEMORYTYPE_ARRAY:
         return 0;
     case CU_MEMORYTYPE_HOST:
-        return address_of(s->host) + s->first_byte;
+        return ebb_address_of(s->host) + s->first_byte;
     default:
         return s->device + s->first_byte;
     }
@@ -63,7 +50,8 @@ static CUresult copy_shaped(const shaped_t *s)
 {
     const CUdeviceptr address[] = {begin_of(&s->dst), begin_of(&s->src)};
     const size_t span[] = {s->dst.span, s->src.span};
-    return ebb_issue_other(&(ebb_other_t){s->name, s->stream, s->bytes, address, 2, span}, s->issue, s);
+    return ebb_issue_other(&(ebb_other_t){s->name, s->stream, s->bytes, address, 2, span, false}, s->issue,
+                           s);
 }
 
 static shaped_t shape_of_2d(const CUDA_MEMCPY2D *p, CUstream stream)
@@ -109,10 +97,10 @@ static CUresult copy_2d_unaligned(const CUDA_MEMCPY2D *p, CUstream stream)
     shaped_t s = shape_of_2d(p, stream);
     s.name = "cuMemcpy2DUnaligned";
     s.issue = issue_2d_unaligned;
-    return wait_for(stream, copy_shaped(&s));
+    return ebb_order_wait(stream, copy_shaped(&s));
 }
 
-SYNC_CALL(cuMemcpy2D_v2, (const CUDA_MEMCPY2D *p), wait_for(stream, copy_2d(p, stream)))
+SYNC_CALL(cuMemcpy2D_v2, (const CUDA_MEMCPY2D *p), ebb_order_wait(stream, copy_2d(p, stream)))
 SYNC_CALL(cuMemcpy2DUnaligned_v2, (const CUDA_MEMCPY2D *p), copy_2d_unaligned(p, stream))
 ASYNC_CALL(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *p, CUstream stream), copy_2d(p, stream))
 
@@ -163,9 +151,9 @@ static CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *p, CUstream stream)
         &(shaped_t){.name = "cuMemcpy3DPeer", .issue = issue_3d_peer, .stream = stream, SHAPE_OF_3D(p)});
 }
 
-SYNC_CALL(cuMemcpy3D_v2, (const CUDA_MEMCPY3D *p), wait_for(stream, copy_3d(p, stream)))
+SYNC_CALL(cuMemcpy3D_v2, (const CUDA_MEMCPY3D *p), ebb_order_wait(stream, copy_3d(p, stream)))
 ASYNC_CALL(cuMemcpy3DAsync_v2, (const CUDA_MEMCPY3D *p, CUstream stream), copy_3d(p, stream))
-SYNC_CALL(cuMemcpy3DPeer, (const CUDA_MEMCPY3D_PEER *p), wait_for(stream, copy_3d_peer(p, stream)))
+SYNC_CALL(cuMemcpy3DPeer, (const CUDA_MEMCPY3D_PEER *p), ebb_order_wait(stream, copy_3d_peer(p, stream)))
 ASYNC_CALL(cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D_PEER *p, CUstream stream), copy_3d_peer(p, stream))
 
 typedef struct peer_copy {
@@ -185,12 +173,12 @@ static CUresult copy_peer(const peer_copy_t *c)
 {
     const CUdeviceptr address[] = {c->dst, c->src};
     const size_t span[] = {c->bytes, c->bytes};
-    return ebb_issue_copies(&(ebb_other_t){"cuMemcpyPeer", c->stream, c->bytes, address, 2, span}, issue_peer,
-                            c);
+    return ebb_issue_other(&(ebb_other_t){"cuMemcpyPeer", c->stream, c->bytes, address, 2, span, true},
+                           issue_peer, c);
 }
 
 SYNC_CALL(cuMemcpyPeer, (CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes),
-          wait_for(stream, copy_peer(&(peer_copy_t){dst, src, to, from, bytes, stream})))
+          ebb_order_wait(stream, copy_peer(&(peer_copy_t){dst, src, to, from, bytes, stream})))
 ASYNC_CALL(cuMemcpyPeerAsync,
            (CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes, CUstream stream),
            copy_peer(&(peer_copy_t){dst, src, to, from, bytes, stream}))
@@ -250,8 +238,9 @@ static CUresult copy_batch(batch_t *b)
     for (size_t i = 0; b->attributes && i < b->attribute_count; i++)
         b->early |= b->attributes[i].srcAccessOrder != CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
     b->early = b->early && ebb_touches(b->srcs, b->count);
-    CUresult result = ebb_issue_copies(
-        &(ebb_other_t){"cuMemcpyBatchAsync", b->stream, bytes, address, 2 * b->count, span}, issue_batch, b);
+    CUresult result = ebb_issue_other(
+        &(ebb_other_t){"cuMemcpyBatchAsync", b->stream, bytes, address, 2 * b->count, span, true},
+        issue_batch, b);
     free(address);
     free(span);
     return result;
@@ -311,9 +300,9 @@ static CUresult copy_batch_3d(batch_t *b)
         b->early |=
             op->srcAccessOrder != CU_MEMCPY_SRC_ACCESS_ORDER_STREAM && ebb_touches(&address[2 * i + 1], 1);
     }
-    CUresult result =
-        ebb_issue_other(&(ebb_other_t){"cuMemcpy3DBatchAsync", b->stream, bytes, address, 2 * b->count, NULL},
-                        issue_batch_3d, b);
+    CUresult result = ebb_issue_other(
+        &(ebb_other_t){"cuMemcpy3DBatchAsync", b->stream, bytes, address, 2 * b->count, NULL, false},
+        issue_batch_3d, b);
     free(address);
     return result;
 }
@@ -340,9 +329,9 @@ typedef struct array_copy {
 
 static CUresult copy_array(const char *name, const array_copy_t *c, CUresult (*issue)(const void *context))
 {
-    const CUdeviceptr address[] = {c->device, address_of(c->host)};
+    const CUdeviceptr address[] = {c->device, ebb_address_of(c->host)};
     const size_t span[] = {c->bytes, c->bytes};
-    return ebb_issue_other(&(ebb_other_t){name, c->stream, c->bytes, address, 2, span}, issue, c);
+    return ebb_issue_other(&(ebb_other_t){name, c->stream, c->bytes, address, 2, span, false}, issue, c);
 }
 
 /* Of the synchronous forms within the device. */
@@ -350,7 +339,8 @@ static CUresult copy_array_sync(const char *name, const array_copy_t *c,
                                 CUresult (*issue)(const void *context))
 {
     CUresult result = copy_array(name, c, issue);
-    return c->bytes && ebb_host_waits(&c->device, c->device != 0) ? wait_for(c->stream, result) : result;
+    return c->bytes && ebb_host_waits(&c->device, c->device != 0) ? ebb_order_wait(c->stream, result)
+                                                                  : result;
 }
 
 static CUresult issue_d2a(const void *context)
@@ -425,9 +415,9 @@ static CUresult copy_a2h(const void *to, CUarray from, size_t offset, size_t byt
 }
 
 SYNC_CALL(cuMemcpyHtoA_v2, (CUarray to, size_t offset, const void *from, size_t bytes),
-          wait_for(stream, copy_h2a(to, offset, from, bytes, stream)))
+          ebb_order_wait(stream, copy_h2a(to, offset, from, bytes, stream)))
 SYNC_CALL(cuMemcpyAtoH_v2, (void *to, CUarray from, size_t offset, size_t bytes),
-          wait_for(stream, copy_a2h(to, from, offset, bytes, stream)))
+          ebb_order_wait(stream, copy_a2h(to, from, offset, bytes, stream)))
 ASYNC_CALL(cuMemcpyHtoAAsync_v2, (CUarray to, size_t offset, const void *from, size_t bytes, CUstream stream),
            copy_h2a(to, offset, from, bytes, stream))
 ASYNC_CALL(cuMemcpyAtoHAsync_v2, (void *to, CUarray from, size_t offset, size_t bytes, CUstream stream),
@@ -460,14 +450,14 @@ static CUresult set_rows(const set_rows_t *s)
     static const char *const name[] = {[1] = "cuMemsetD2D8", [2] = "cuMemsetD2D16", [4] = "cuMemsetD2D32"};
     const size_t span = span_of(s->width * s->columns, s->rows, s->pitch);
     return ebb_issue_other(
-        &(ebb_other_t){name[s->width], s->stream, s->width * s->columns * s->rows, &s->dst, 1, &span},
+        &(ebb_other_t){name[s->width], s->stream, s->width * s->columns * s->rows, &s->dst, 1, &span, false},
         issue_set_rows, s);
 }
 
 static CUresult set_rows_sync(const set_rows_t *s)
 {
     CUresult result = set_rows(s);
-    return s->columns && s->rows && ebb_host_waits(&s->dst, 1) ? wait_for(s->stream, result) : result;
+    return s->columns && s->rows && ebb_host_waits(&s->dst, 1) ? ebb_order_wait(s->stream, result) : result;
 }
 
 SYNC_CALL(cuMemsetD2D8_v2, (CUdeviceptr at, size_t pitch, unsigned char value, size_t columns, size_t rows),

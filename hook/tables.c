@@ -333,27 +333,17 @@ static void keep_before(ebb_t *ebb, words_t *words, CUdeviceptr to, size_t bytes
     words->count = kept;
 }
 
-static ebb_status_t written(ebb_t *ebb, CUdeviceptr to, CUdeviceptr from, size_t bytes, bool later)
+ebb_status_t ebb_table_written(ebb_t *ebb, CUdeviceptr to, CUdeviceptr from, size_t bytes, bool later)
 {
     words_t words = {0};
     note_copied(ebb, &words, to, from, bytes);
     if (words.count && !may_be_followed(ebb, to))
         words.count = 0;
-    if (later)
+    if (later || ebb_captures_under_way(ebb))
         keep_before(ebb, &words, to, bytes);
     const ebb_status_t status = words.failed                               ? no_memory()
                                 : words.count || ebb->hook->pointers.count ? replace(ebb, to, bytes, &words)
                                                                            : 0;
     free(words.word);
     return status;
-}
-
-ebb_status_t ebb_table_written(ebb_t *ebb, CUdeviceptr to, CUdeviceptr from, size_t bytes)
-{
-    return written(ebb, to, from, bytes, ebb_captures_under_way(ebb));
-}
-
-ebb_status_t ebb_table_written_later(ebb_t *ebb, CUdeviceptr to, CUdeviceptr from, size_t bytes)
-{
-    return written(ebb, to, from, bytes, true);
 }

@@ -40,7 +40,7 @@ static CUresult use_word(const word_t *w)
 {
     if (w->waits)
         expect_wait(w->address);
-    return ebb_issue_other(&(ebb_other_t){w->name, w->stream, sizeof w->value, &w->address, 1, NULL},
+    return ebb_issue_other(&(ebb_other_t){w->name, w->stream, sizeof w->value, &w->address, 1, NULL, false},
                            w->issue, w);
 }
 
@@ -108,9 +108,10 @@ static CUresult use_words(const words_t *w)
         if (type == CU_STREAM_MEM_OP_WAIT_VALUE_32 || type == CU_STREAM_MEM_OP_WAIT_VALUE_64)
             expect_wait(address[i]);
     }
-    CUresult result = ebb_issue_other(&(ebb_other_t){"cuStreamBatchMemOp", w->stream,
-                                                     w->count * sizeof(cuuint64_t), address, w->count, NULL},
-                                      issue_words, w);
+    CUresult result =
+        ebb_issue_other(&(ebb_other_t){"cuStreamBatchMemOp", w->stream, w->count * sizeof(cuuint64_t),
+                                       address, w->count, NULL, false},
+                        issue_words, w);
     free(address);
     return result;
 }
@@ -152,7 +153,7 @@ static CUresult decompress(const decompress_t *d)
         bytes += p->dstNumBytes;
     }
     CUresult result = ebb_issue_other(
-        &(ebb_other_t){"cuMemBatchDecompressAsync", d->stream, bytes, address, 3 * d->count, NULL},
+        &(ebb_other_t){"cuMemBatchDecompressAsync", d->stream, bytes, address, 3 * d->count, NULL, false},
         issue_decompress, d);
     free(address);
     return result;
