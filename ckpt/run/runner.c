@@ -352,7 +352,7 @@ static bool freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
         return true;
     ebb_tracker_freeing(buffer, stream);
     if (ebb_learn_running(dev))
-        ebb_learn_freed(buffer, stream);
+        ebb_learn_lifetime(buffer, EBB_SYNC_FREE, stream);
     ebb_residence_forget(buffer, stream);
     return false;
 }
@@ -455,7 +455,7 @@ void ebb_run_allocated(ebb_buffer_t *buffer, ebb_stream_t *stream)
     ebb_shortage_over(dev);
     ebb_tracker_allocated(buffer);
     if (ebb_learn_running(dev))
-        ebb_learn_allocated(buffer, stream);
+        ebb_learn_lifetime(buffer, EBB_SYNC_ALLOC, stream);
 }
 
 void ebb_run_ordered(ebb_device_t *dev, const ebb_order_t *order)

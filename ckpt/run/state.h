@@ -15,7 +15,6 @@
     X(drives)      /* drive/internal.h */                                                                    \
     X(drive_share) /* drive/drive_share.c */                                                                 \
     X(hash_module) /* profile/hash.c */                                                                      \
-    X(tile_kernels)                                                                                          \
     X(knowledge)                                                                                             \
     X(pass)                                                                                                  \
     X(price_list)                                                                                            \

@@ -11,7 +11,8 @@
 #include "ckpt/run/replay/replay.h"
 #include "ckpt/run/tracker/tracker.h"
 
-bool ebb_profile_may_write(ebb_device_t *dev, const ebb_profile_t *l, uint32_t operation, uint32_t access)
+/* Of a kernel's access, by what is known of the word. */
+static bool word_may_write(ebb_device_t *dev, const ebb_profile_t *l, uint32_t operation, uint32_t access)
 {
     const ebb_trace_access_t *a = &l->recorded.trace->access[access];
     return l->recorded.trace->operation[operation].kind == EBB_TRACE_KERNEL
@@ -24,7 +25,7 @@ bool ebb_profile_writes(ebb_device_t *dev, const ebb_profile_t *l, uint32_t oper
 {
     const ebb_trace_operation_t *o = &l->recorded.trace->operation[operation];
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
-        if (l->recorded.trace->access[k].buffer == buffer && ebb_profile_may_write(dev, l, operation, k))
+        if (l->recorded.trace->access[k].buffer == buffer && word_may_write(dev, l, operation, k))
             return true;
     return false;
 }
@@ -55,13 +56,13 @@ static bool touches_pinned(const ebb_trace_t *t, const ebb_trace_operation_t *o)
     return false;
 }
 
-static ebb_verdict_t qualify(ebb_device_t *dev, const ebb_profile_t *l, uint32_t i, bool has_variables)
+static ebb_verdict_t qualify(ebb_device_t *dev, const ebb_profile_t *l, uint32_t i)
 {
     const ebb_trace_t *t = l->recorded.trace;
     const ebb_trace_operation_t *o = &t->operation[i];
     if (l->fact[i].why == EBB_TABLE || l->fact[i].why == EBB_NO_ROOM || l->fact[i].why == EBB_REFUSED)
         return l->fact[i].why;
-    if (has_variables)
+    if (ebb_function_has_variables(dev->ebb, l->recorded.function[i]))
         return EBB_GLOBALS;
     if (o->verdict == EBB_ATTRIBUTES || o->verdict == EBB_TABLE)
         return o->verdict;
@@ -78,20 +79,9 @@ static ebb_verdict_t qualify(ebb_device_t *dev, const ebb_profile_t *l, uint32_t
 /* Says of every operation why it may not be replayed, or PROVEN if its replays agree. */
 static void qualify_all(ebb_device_t *dev, ebb_profile_t *l)
 {
-    /* Of a function at a time: neighbours in a table, because the driver is asked. */
-    CUfunction last[64] = {NULL};
-    bool has[64] = {false};
-    for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++) {
-        if (l->recorded.trace->operation[i].kind != EBB_TRACE_KERNEL)
-            continue;
-        CUfunction f = l->recorded.function[i];
-        unsigned at = (unsigned)((uintptr_t)f * 0x9e3779b97f4a7c15u >> 58);
-        if (last[at] != f) {
-            last[at] = f;
-            has[at] = ebb_function_has_variables(dev->ebb, f);
-        }
-        l->fact[i].why = qualify(dev, l, i, has[at]);
-    }
+    for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++)
+        if (l->recorded.trace->operation[i].kind == EBB_TRACE_KERNEL)
+            l->fact[i].why = qualify(dev, l, i);
 }
 
 /* Steps in which it is replayed, unless more are needed for enough that agree. */
@@ -114,7 +104,7 @@ typedef struct asked {
 static bool may_write(void *context, uint32_t operation, uint32_t access)
 {
     const asked_t *a = context;
-    return ebb_profile_may_write(a->dev, a->profile, operation, access);
+    return word_may_write(a->dev, a->profile, operation, access);
 }
 
 static bool is_used_later(const ebb_trace_t *t, uint32_t operation, uint32_t buffer)
@@ -225,7 +215,7 @@ void ebb_facts_conclude(ebb_device_t *dev, ebb_profile_t *l)
             for (uint32_t m = k; m < o->first_access + o->access_count; m++)
                 if (t->access[m].buffer == t->access[k].buffer) {
                     t->access[m].mode = mode;
-                    if (!ebb_profile_may_write(dev, l, i, m))
+                    if (!word_may_write(dev, l, i, m))
                         t->access[m].first_tile = t->access[m].tile_count = 0;
                 }
         }

@@ -34,39 +34,38 @@ struct ebb_hashes {
 extern const unsigned char ebb_hash_image[];
 
 struct ebb_hash_module {
-    bool tried;
-    CUmodule handle;
-    CUfunction hash, copy; /* NULL: could not be loaded */
+    bool tried, loaded;
+    CUfunction kernel[EBB_OWN_KERNELS];
     verdicts_t *
         spare; /* not freed: cuMemFreeHost would wait for all devices, and this thread may be waited for (offload/pinned.c) */
 };
 const size_t ebb_part_hash_module = sizeof(struct ebb_hash_module);
 
-static bool load(ebb_device_t *dev)
+static bool load(struct ebb_hash_module *module)
 {
-    struct ebb_hash_module *module = dev->run->hash_module;
-    if (module->tried)
-        return module->hash;
-    module->tried = true;
+    static const char *const name[EBB_OWN_KERNELS] = {"ebb_tiles_hash", "ebb_tiles_move", "ebb_tiles_compare",
+                                                      "ebb_hash",       "ebb_hash_copy",  "ebb_hold"};
+    CUmodule handle;
     const ebb_away_t away = ebb_lock_leave();
-    int result = ebb_driver.cuModuleLoadData(&module->handle, ebb_hash_image);
-    if (!result)
-        result = ebb_driver.cuModuleGetFunction(&module->copy, module->handle, "ebb_hash_copy");
-    if (!result)
-        result = ebb_driver.cuModuleGetFunction(&module->hash, module->handle, "ebb_hash");
+    int result = ebb_driver.cuModuleLoadData(&handle, ebb_hash_image);
+    for (int i = 0; i < EBB_OWN_KERNELS && !result; i++)
+        result = ebb_driver.cuModuleGetFunction(&module->kernel[i], handle, name[i]);
     ebb_lock_return(away);
     if (!result)
         return true;
     ebb_fail(result, "cuModuleLoadData", 0);
     ebb_log(EBB_WARN, "%s: nothing can be learned, ebb stays reactive", ebb_last_failure());
-    module->hash = module->copy = NULL;
     return false;
 }
 
-CUmodule ebb_hash_module(ebb_device_t *dev)
+CUfunction ebb_own_kernel(ebb_device_t *dev, ebb_own_kernel_t which)
 {
     struct ebb_hash_module *module = dev->run->hash_module;
-    return load(dev) ? module->handle : NULL;
+    if (!module->tried) {
+        module->tried = true;
+        module->loaded = load(module);
+    }
+    return module->loaded ? module->kernel[which] : NULL;
 }
 
 static size_t host_bytes(void)
@@ -116,7 +115,8 @@ static bool new_verdicts(ebb_device_t *dev, ebb_hashes_t *h)
 
 ebb_hashes_t *ebb_hashes_new(ebb_device_t *dev, unsigned entries)
 {
-    ebb_hashes_t *h = load(dev) ? calloc(1, sizeof *h + entries * sizeof h->blocks[0]) : NULL;
+    ebb_hashes_t *h =
+        ebb_own_kernel(dev, EBB_HASH) ? calloc(1, sizeof *h + entries * sizeof h->blocks[0]) : NULL;
     if (!h)
         return NULL;
     h->entries = entries;
@@ -170,16 +170,15 @@ static size_t pieces_of(size_t bytes)
 static ebb_status_t issue(ebb_device_t *dev, ebb_hashes_t *h, unsigned entry, ebb_stream_t *stream,
                           CUdeviceptr address, size_t bytes, ebb_hash_part_t part, bool compare)
 {
-    struct ebb_hash_module *module = dev->run->hash_module;
     const size_t pieces = pieces_of(bytes);
     size_t every = part.every < pieces ? part.every : pieces, turn = part.turn % every;
     size_t slice = slice_of(h, entry, (pieces - turn - 1) / every + 1);
     CUdeviceptr partial = partial_of(h, entry);
     uint32_t *different = compare ? h->verdicts->at + entry : NULL;
     void *params[] = {&partial, &different, &address, &bytes, &slice, &turn, &every};
-    EBB_DRIVER(
-        cuLaunchKernel, bytes,
-        (module->hash, h->blocks[entry], 1, 1, THREADS, 1, 1, 0, ebb_stream_handle(stream), params, NULL));
+    EBB_DRIVER(cuLaunchKernel, bytes,
+               (ebb_own_kernel(dev, EBB_HASH), h->blocks[entry], 1, 1, THREADS, 1, 1, 0,
+                ebb_stream_handle(stream), params, NULL));
     ebb_mark_issue(stream);
     return 0;
 }
@@ -215,7 +214,7 @@ ebb_status_t ebb_hash_copy(ebb_device_t *dev, ebb_hashes_t *h, unsigned entry, e
     uint32_t *different = h->verdicts->at + entry;
     void *params[] = {&partial, &different, &address, &bytes, &slice, &host};
     EBB_DRIVER(cuLaunchKernel, bytes,
-               (dev->run->hash_module->copy, h->blocks[entry], 1, 1, THREADS, 1, 1, 0,
+               (ebb_own_kernel(dev, EBB_HASH_COPY), h->blocks[entry], 1, 1, THREADS, 1, 1, 0,
                 ebb_stream_handle(stream), params, NULL));
     ebb_mark_issue(stream);
     return 0;

@@ -111,8 +111,7 @@ void ebb_sizes_note_watched(ebb_profile_t *profile);
 
 /* ---- the rows ---- */
 
-void ebb_record_allocated(const ebb_buffer_t *buffer, ebb_stream_t *stream);
-void ebb_record_freed(const ebb_buffer_t *buffer, ebb_stream_t *stream);
+void ebb_record_lifetime(const ebb_buffer_t *buffer, ebb_sync_kind_t what, ebb_stream_t *stream);
 bool ebb_record_begin(ebb_device_t *dev);
 void ebb_record_operation(ebb_device_t *dev, const ebb_operation_t *op);
 bool ebb_record_end(ebb_device_t *dev, bool good);
@@ -136,10 +135,6 @@ void ebb_proofs_after(ebb_device_t *dev, uint32_t operation, const ebb_operation
 bool ebb_proofs_end(ebb_device_t *dev, bool good);
 
 /* ---- what is found about operations (facts.c) ---- */
-
-/* Of a kernel's access, by what is known of the word. */
-bool ebb_profile_may_write(ebb_device_t *dev, const ebb_profile_t *profile, uint32_t operation,
-                           uint32_t access);
 
 /* Whether an operation may write the buffer, by any of its accesses. */
 bool ebb_profile_writes(ebb_device_t *dev, const ebb_profile_t *profile, uint32_t operation, uint32_t buffer);

@@ -241,16 +241,10 @@ void ebb_learn_after(ebb_device_t *dev, const ebb_operation_t *op, CUresult resu
         ebb_buffer_touch(op->access[k].buffer, ebb_mark_here(op->stream));
 }
 
-void ebb_learn_allocated(const ebb_buffer_t *buffer, ebb_stream_t *stream)
+void ebb_learn_lifetime(const ebb_buffer_t *buffer, ebb_sync_kind_t what, ebb_stream_t *stream)
 {
     if (!ebb_learn_recording(buffer->range->device))
-        ebb_record_allocated(buffer, stream);
-}
-
-void ebb_learn_freed(ebb_buffer_t *buffer, ebb_stream_t *stream)
-{
-    if (!ebb_learn_recording(buffer->range->device))
-        ebb_record_freed(buffer, stream);
+        ebb_record_lifetime(buffer, what, stream);
 }
 
 /* ---- what a step has taught ---- */

@@ -180,9 +180,8 @@ static bool open(ebb_device_t *dev, bench_t *b)
 {
     struct ebb_price_list *known = dev->run->price_list;
     CUstream stream;
-    CUmodule module = ebb_hash_module(dev);
-    if (!module || ebb_driver.cuModuleGetFunction(&known->hold, module, "ebb_hold") ||
-        !ebb_copy_stream(dev, EBB_OUT) || !ebb_copy_stream(dev, EBB_IN) ||
+    known->hold = ebb_own_kernel(dev, EBB_HOLD);
+    if (!known->hold || !ebb_copy_stream(dev, EBB_OUT) || !ebb_copy_stream(dev, EBB_IN) ||
         ebb_driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING))
         return false;
     b->stream = ebb_stream_of(dev, stream);

@@ -146,8 +146,8 @@ bool ebb_profile_note_above(ebb_profile_t *profile, double share, uint32_t buffe
 /* What happens in it. `before`: its buffers are resident and held; after `after` they need not be. */
 void ebb_learn_before(ebb_device_t *dev, const ebb_operation_t *operation);
 void ebb_learn_after(ebb_device_t *dev, const ebb_operation_t *operation, CUresult result);
-void ebb_learn_allocated(const ebb_buffer_t *buffer, ebb_stream_t *stream);
-void ebb_learn_freed(ebb_buffer_t *buffer, ebb_stream_t *stream);
+/* The buffer has been allocated, or is freed (EBB_SYNC_ALLOC, EBB_SYNC_FREE). */
+void ebb_learn_lifetime(const ebb_buffer_t *buffer, ebb_sync_kind_t what, ebb_stream_t *stream);
 
 /* What was learned is not enough: for a plan (`all`), or because buffers have grown. True: further profiling passes may prove what was
  * left out because it would hardly be worth it, or was not worth it then; what was learned is no result any more until they have
@@ -283,8 +283,17 @@ ebb_status_t ebb_hash_copy(ebb_device_t *dev, ebb_hashes_t *hashes, unsigned ent
 bool ebb_hash_differs(const ebb_hashes_t *hashes, unsigned entry);
 void ebb_hash_clear(ebb_hashes_t *hashes, unsigned entry);
 
-/* With this and other kernels. NULL: it could not be loaded (logged). */
-CUmodule ebb_hash_module(ebb_device_t *dev);
+/* The kernels of ebb's own, all of one module (kernels/). NULL: it could not be loaded (logged). */
+typedef enum ebb_own_kernel {
+    EBB_TILES_HASH,
+    EBB_TILES_MOVE,
+    EBB_TILES_COMPARE,
+    EBB_HASH,
+    EBB_HASH_COPY,
+    EBB_HOLD,
+    EBB_OWN_KERNELS
+} ebb_own_kernel_t;
+CUfunction ebb_own_kernel(ebb_device_t *dev, ebb_own_kernel_t which);
 
 enum { EBB_HASH_READS = 16 };
 /* Entries [first, first + count), at most EBB_HASH_READS, as issued on the stream so far. The host waits. */
@@ -310,19 +319,16 @@ typedef struct ebb_tiles ebb_tiles_t;
 ebb_tiles_t *ebb_tiles_new(ebb_device_t *dev, size_t hashes, size_t results, size_t founds);
 void ebb_tiles_delete(ebb_device_t *dev, ebb_tiles_t *tiles); /* nothing may be under way */
 
-typedef enum ebb_tile_kind { EBB_TILES_HASH, EBB_TILES_MOVE, EBB_TILES_COMPARE } ebb_tile_kind_t;
-
 /* Jobs of one kind to be issued on one stream. */
 typedef struct ebb_tile_list {
     ebb_tiles_t *tiles;
     ebb_stream_t *stream;
-    ebb_tile_kind_t kind;
-    ebb_status_t status; /* the first failure */
-    unsigned launches;
+    ebb_own_kernel_t kind; /* EBB_TILES_ */
+    ebb_status_t status;   /* the first failure */
     ebb_tile_jobs_t jobs;
 } ebb_tile_list_t;
 
-void ebb_tiles_begin(ebb_tile_list_t *list, ebb_tiles_t *tiles, ebb_stream_t *stream, ebb_tile_kind_t kind);
+void ebb_tiles_begin(ebb_tile_list_t *list, ebb_tiles_t *tiles, ebb_stream_t *stream, ebb_own_kernel_t kind);
 /* Each may issue what has been collected. `hash`: the number of the first tile's; `result`: of its answer, or
  * EBB_NONE; `found`: where pointers in the first tile are noted, or EBB_NONE. */
 void ebb_tiles_hash(ebb_device_t *dev, ebb_tile_list_t *list, CUdeviceptr at, size_t bytes, uint32_t hash,

@@ -151,26 +151,15 @@ void ebb_record_order(ebb_device_t *dev, const ebb_order_t *o)
                                    o->event ? event_of(record, o) : 0);
 }
 
-void ebb_record_allocated(const ebb_buffer_t *b, ebb_stream_t *stream)
+void ebb_record_lifetime(const ebb_buffer_t *b, ebb_sync_kind_t what, ebb_stream_t *stream)
 {
     ebb_device_t *dev = b->range->device;
     struct ebb_record *record = dev->run->record;
     uint32_t id = 0;
     ebb_trace_buffer_t *entry = record->broken ? NULL : entry_of(record, b, &id);
     if (entry)
-        entry->born = record->result.trace->operation_count;
-    record->broken = !entry || !add_sync(record, EBB_SYNC_ALLOC, stream, id);
-}
-
-void ebb_record_freed(const ebb_buffer_t *b, ebb_stream_t *stream)
-{
-    ebb_device_t *dev = b->range->device;
-    struct ebb_record *record = dev->run->record;
-    uint32_t id = 0;
-    ebb_trace_buffer_t *entry = record->broken ? NULL : entry_of(record, b, &id);
-    if (entry)
-        entry->dies = record->result.trace->operation_count;
-    record->broken = !entry || !add_sync(record, EBB_SYNC_FREE, stream, id);
+        *(what == EBB_SYNC_ALLOC ? &entry->born : &entry->dies) = record->result.trace->operation_count;
+    record->broken = !entry || !add_sync(record, what, stream, id);
 }
 
 /* ---- operations ---- */
@@ -351,16 +340,10 @@ void ebb_recording_delete(ebb_recording_t *r)
 
 bool ebb_recording_launches_from(ebb_device_t *dev, const ebb_recording_t *r, const void *module)
 {
-    CUfunction other[64] = {NULL}; /* known to be from elsewhere, by hash: the driver is asked */
-    for (uint32_t i = 0; r->trace && i < r->trace->operation_count; i++) {
-        const CUfunction f = r->function[i];
-        const unsigned at = (unsigned)((uintptr_t)f * 0x9e3779b97f4a7c15u >> 58);
-        if (r->trace->operation[i].kind != EBB_TRACE_KERNEL || other[at] == f)
-            continue;
-        if (ebb_function_is_from(dev->ebb, f, module))
+    for (uint32_t i = 0; r->trace && i < r->trace->operation_count; i++)
+        if (r->trace->operation[i].kind == EBB_TRACE_KERNEL &&
+            ebb_function_is_from(dev->ebb, r->function[i], module))
             return true;
-        other[at] = f;
-    }
     return false;
 }
 

@@ -10,11 +10,6 @@
 
 enum { THREADS = 256 };
 
-struct ebb_tile_kernels {
-    CUfunction of[3]; /* the first is found last */
-};
-const size_t ebb_part_tile_kernels = sizeof(struct ebb_tile_kernels);
-
 struct ebb_tiles {
     ebb_buffer_t *device; /* hashes, founds, results */
     size_t hashes, founds, results;
@@ -25,20 +20,6 @@ struct ebb_tiles {
 static size_t host_bytes(const ebb_tiles_t *t)
 {
     return (2 * t->founds * sizeof(uint64_t) + t->results + 15) & ~(size_t)7;
-}
-
-static bool load(ebb_device_t *dev)
-{
-    static const char *const name[] = {"ebb_tiles_hash", "ebb_tiles_move", "ebb_tiles_compare"};
-    CUfunction *of = dev->run->tile_kernels->of;
-    if (of[0])
-        return true;
-    CUmodule module = ebb_hash_module(dev);
-    const ebb_away_t away = ebb_lock_leave();
-    for (int i = 2; i >= 0 && module && !ebb_driver.cuModuleGetFunction(&of[i], module, name[i]); i--)
-        ;
-    ebb_lock_return(away);
-    return of[0];
 }
 
 /* Where the program's buffers are. */
@@ -60,7 +41,7 @@ ebb_tiles_t *ebb_tiles_new(ebb_device_t *dev, size_t hashes, size_t results, siz
     t->results = results;
     t->founds = founds;
     size_t bytes = hashes * sizeof(uint64_t) + host_bytes(t);
-    t->host = load(dev) ? ebb_scratch_pinned_alloc(dev, host_bytes(t)) : NULL;
+    t->host = ebb_own_kernel(dev, EBB_TILES_HASH) ? ebb_scratch_pinned_alloc(dev, host_bytes(t)) : NULL;
     t->device = t->host ? ebb_scratch_alloc(dev, bytes, NULL) : NULL;
     if (t->device) {
         find_range(dev, t);
@@ -92,13 +73,12 @@ static CUdeviceptr results_at(const ebb_tiles_t *t)
 
 /* ---- jobs ---- */
 
-void ebb_tiles_begin(ebb_tile_list_t *l, ebb_tiles_t *tiles, ebb_stream_t *stream, ebb_tile_kind_t kind)
+void ebb_tiles_begin(ebb_tile_list_t *l, ebb_tiles_t *tiles, ebb_stream_t *stream, ebb_own_kernel_t kind)
 {
     l->tiles = tiles;
     l->stream = stream;
     l->kind = kind;
     l->status = 0;
-    l->launches = 0;
     l->jobs.count = l->jobs.tiles = 0;
 }
 
@@ -110,10 +90,9 @@ static ebb_status_t issue(ebb_device_t *dev, ebb_tile_list_t *l)
     l->jobs.low = l->tiles->low >> 16;
     l->jobs.high = (l->tiles->high >> 16) + 1;
     EBB_DRIVER(cuLaunchKernel, 0,
-               (dev->run->tile_kernels->of[l->kind], l->jobs.tiles, 1, 1, THREADS, 1, 1, 0,
+               (ebb_own_kernel(dev, l->kind), l->jobs.tiles, 1, 1, THREADS, 1, 1, 0,
                 ebb_stream_handle(l->stream), params, NULL));
     ebb_mark_issue(l->stream);
-    l->launches++;
     return 0;
 }
 

@@ -59,26 +59,26 @@ static uint64_t shape_of(const ebb_recording_t *r, uint32_t i)
     return h;
 }
 
-/* Into classes by a hash of the shape; equal hashes are taken for equal shapes. */
+typedef struct shape {
+    uint64_t key; /* a hash; equal hashes are taken for equal shapes */
+    uint32_t first, seen;
+} shape_t;
+
+/* Into classes by shape. */
 static bool classify(struct ebb_times *times, const ebb_recording_t *r)
 {
-    uint32_t n = r->trace->operation_count, room = 64, measured = 0;
-    while (room < 2 * n)
-        room *= 2;
-    uint64_t *hash = calloc(room, sizeof *hash);
-    uint32_t *first = calloc(room, sizeof *first), *seen = calloc(room, sizeof *seen);
-    bool good = hash && first && seen;
+    const uint32_t n = r->trace->operation_count;
+    uint32_t measured = 0;
+    ebb_table_t shapes = {0};
+    bool good = true, added;
     for (uint32_t i = 0; good && i < n; i++) {
-        uint64_t h = shape_of(r, i) | 1;
-        uint32_t at = (uint32_t)(h >> 20) & (room - 1);
-        while (hash[at] && hash[at] != h)
-            at = (at + 1) & (room - 1);
-        if (!hash[at]) {
-            hash[at] = h;
-            first[at] = i;
-        }
-        times->class_of[i] = first[at];
-        times->measured[i] = seen[at]++ < OF_EACH;
+        shape_t *s = ebb_table_add(&shapes, sizeof *s, shape_of(r, i) | 1, &added);
+        if (!(good = s))
+            continue;
+        if (added)
+            s->first = i;
+        times->class_of[i] = s->first;
+        times->measured[i] = s->seen++ < OF_EACH;
         measured += times->measured[i];
     }
     for (uint32_t i = 0; good && i < n; i++) {
@@ -86,9 +86,7 @@ static bool classify(struct ebb_times *times, const ebb_recording_t *r)
             times->measured[i] = times->class_of[i] == i;
         times->measured[i] |= ebb_name_communicates(r->trace->operation[i].name);
     }
-    free(hash);
-    free(first);
-    free(seen);
+    free(shapes.at);
     return good;
 }
 

@@ -45,7 +45,6 @@ typedef struct ebb_recipes {
     uint64_t most_ns; /* a recipe's own operations may take */
     const ebb_operation_t *under_way;
     bool shut;          /* nothing more is dropped: what is dropped is being made */
-    bool resumed;       /* nothing is dropped but what a plan has given up: the room for that is counted */
     ebb_stream_t *side; /* for what is done besides the program's work; NULL: none yet */
     ebb_recipe_counts_t counts;
 } recipes_t;

@@ -164,8 +164,8 @@ bool ebb_recipe_can_rebuild(const ebb_buffer_t *b, uint64_t *cost_ns)
     ebb_tracked_t *tracked = dev->run->tracked;
     recipes_t *recipes = dev->run->recipes;
     if (!tracked->learned || !tracked->known || !b->number || b->pinned || recipes->shut ||
-        recipes->resumed || !recipes->of || tracked->learned->any_size)
-        return false;
+        tracked->resumed || !recipes->of || tracked->learned->any_size)
+        return false; /* resumed: the room for what a plan has given up is counted */
     const uint32_t id = b->number - 1, until = ebb_uses_next(&tracked->uses, id, tracked->cursor);
     if (ebb_is_dropped(dev, id) || until >= trace(tracked)->operation_count || !holds(dev, id) ||
         !inputs_stay(dev, id, until))

@@ -187,7 +187,6 @@ void ebb_recipe_resume(ebb_device_t *dev, ebb_orphans_t *left)
     bool *marked = calloc((size_t)tracked->learned->trace->operation_count + 1, sizeof *marked);
     bool *own = calloc((size_t)tracked->learned->trace->buffer_count + 1, sizeof *own);
     if (marked && own && ebb_recipe_open(dev)) {
-        dev->run->recipes->resumed = true;
         note_operations(dev, left);
         for (uint32_t i = 0; i < left->given_up_count; i++)
             drop(dev, &left->given_up[i], marked, own);

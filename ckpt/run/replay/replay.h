@@ -22,8 +22,7 @@
 enum { EBB_RELAUNCH_PARAM_BYTES = 4096, EBB_RELAUNCH_POINTERS = EBB_RELAUNCH_PARAM_BYTES / 8 };
 
 typedef struct ebb_issued {
-    ebb_operation_t
-        op; /* arguments, attributes and accesses in `block` if it was kept; stream and buffers may be gone */
+    ebb_operation_t op;   /* if it was kept, with what it points to in `block`; stream and buffers may be gone */
     size_t operand_bytes; /* of the buffers that its pointers lead to */
     unsigned char *block; /* [room] owned; NULL: a view */
     size_t room;
@@ -183,8 +182,7 @@ void ebb_verify_abandon(ebb_recording_t *learned);
 
 /* What the operation makes of that buffer has not been the same often enough to be believed; or, where steps are of any size, not with about so many
  * bytes of operands. */
-bool ebb_verify_is_trial(const ebb_recording_t *learned, uint32_t operation, uint32_t id,
-                         size_t operand_bytes);
+bool ebb_verify_is_trial(const ebb_recording_t *learned, uint32_t operation, uint32_t id, size_t operand_bytes);
 
 /* A content that is about to be given up, and which operation completes it when it is made again. */
 typedef struct ebb_dropping {

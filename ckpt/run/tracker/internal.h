@@ -80,8 +80,6 @@ bool ebb_number_is_of_size(const match_t *m, size_t bytes, uint32_t id);
 bool ebb_number_can_bind(const match_t *m, const ebb_buffer_t *b, uint32_t id);
 void ebb_number_bind(match_t *m, ebb_buffer_t *b, uint32_t id);
 void ebb_number_take(match_t *m, uint32_t id);
-/* Seen in this step; else what has a number has it from the step before. */
-bool ebb_number_is_bound(const match_t *m, const ebb_buffer_t *b, uint32_t id);
 /* What the operation touches may be another content behind it. */
 void ebb_numbers_stray(match_t *m, const ebb_operation_t *op);
 /* What was this in the last step is that in the next; `behind_another`: that was followed to its end. */

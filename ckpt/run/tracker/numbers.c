@@ -46,7 +46,7 @@ void ebb_number_take(match_t *m, uint32_t id)
 }
 
 /* Seen in this step; else what has a number has it from the step before. */
-bool ebb_number_is_bound(const match_t *m, const ebb_buffer_t *b, uint32_t id)
+static bool is_bound(const match_t *m, const ebb_buffer_t *b, uint32_t id)
 {
     return m->bound[id].generation == b->generation;
 }
@@ -82,10 +82,10 @@ static bool may_have_entered(const match_t *m, const ebb_buffer_t *b, uint32_t i
 bool ebb_number_can_bind(const match_t *m, const ebb_buffer_t *b, uint32_t id)
 {
     const ebb_trace_buffer_t *recorded = &trace_of(m)->buffer[id];
-    if (ebb_number_is_bound(m, b, id))
+    if (is_bound(m, b, id))
         return true;
     if ((b->pinned != 0) != recorded->pinned || m->bound[id].generation ||
-        (b->number && ebb_number_is_bound(m, b, b->number - 1)))
+        (b->number && is_bound(m, b, b->number - 1)))
         return false;
     const bool born = recorded->born != EBB_NONE;
     return born == was_born(m, b) && (born || may_have_entered(m, b, id));
@@ -94,7 +94,7 @@ bool ebb_number_can_bind(const match_t *m, const ebb_buffer_t *b, uint32_t id)
 void ebb_number_bind(match_t *m, ebb_buffer_t *b, uint32_t id)
 {
     bound_t *bound = &m->bound[id];
-    if (ebb_number_is_bound(m, b, id))
+    if (is_bound(m, b, id))
         return;
     const arrival_t *e = ebb_table_find(&m->arrivals, sizeof *e, b->generation);
     if (e && e->born != EBB_NONE && is_single(m) && e->born != trace_of(m)->buffer[id].born)
@@ -125,8 +125,7 @@ void ebb_match_allocated(ebb_device_t *dev, const ebb_buffer_t *b)
 static uint32_t freed_as(const match_t *m, const ebb_buffer_t *b)
 {
     const uint32_t known = b->number ? b->number - 1 : EBB_NONE;
-    if (known != EBB_NONE &&
-        (ebb_number_is_bound(m, b, known) || trace_of(m)->buffer[known].dies != EBB_NONE))
+    if (known != EBB_NONE && (is_bound(m, b, known) || trace_of(m)->buffer[known].dies != EBB_NONE))
         return known;
     for (uint32_t id = was_born(m, b) ? trace_of(m)->buffer_count : 0; id < trace_of(m)->buffer_count; id++) {
         const ebb_trace_buffer_t *t = &trace_of(m)->buffer[id];
@@ -171,7 +170,7 @@ void ebb_numbers_stray(match_t *m, const ebb_operation_t *op)
 {
     for (uint32_t k = 0; k < op->access_count; k++) {
         const ebb_buffer_t *b = op->access[k].buffer;
-        bool added, bound = b->number && ebb_number_is_bound(m, b, b->number - 1);
+        bool added, bound = b->number && is_bound(m, b, b->number - 1);
         arrival_t *e = bound ? NULL : ebb_table_add(&m->arrivals, sizeof *e, b->generation, &added);
         if (bound)
             m->bound[b->number - 1].strayed = true;

@@ -276,19 +276,15 @@ static size_t doubt_bytes(uint32_t words)
 
 static void add_doubt(struct ebb_stale *stale, shape_t *s, uint32_t words, uint32_t half, uint32_t value)
 {
-    if (s->doubt_count == s->doubt_room) {
-        const uint32_t room = s->doubt_room ? 2 * s->doubt_room : 16;
-        doubt_t *grown = room <= MOST_DOUBTS ? realloc(s->doubt, room * sizeof *grown) : NULL;
-        if (grown)
-            s->doubt = grown;
-        s->doubt_room = grown ? room : s->doubt_room;
-    }
-    uint64_t *dispelled = s->doubt_count < s->doubt_room ? calloc(words / 64 + 1, sizeof *dispelled) : NULL;
-    if (!dispelled) {
+    uint64_t *dispelled = s->doubt_count < MOST_DOUBTS ? calloc(words / 64 + 1, sizeof *dispelled) : NULL;
+    doubt_t *d =
+        dispelled ? ebb_array_append((void **)&s->doubt, &s->doubt_count, &s->doubt_room, sizeof *d) : NULL;
+    if (!d) {
+        free(dispelled);
         s->hopeless = true;
         return;
     }
-    s->doubt[s->doubt_count++] = (doubt_t){half, value, dispelled};
+    *d = (doubt_t){half, value, dispelled};
     stale->bytes += doubt_bytes(words);
 }
 

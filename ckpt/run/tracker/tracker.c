@@ -20,16 +20,10 @@ static void begin_step(ebb_device_t *dev)
     ebb_match_find_persistent(dev);
 }
 
-/* False: no host memory; nothing is followed. */
-static bool take_up(ebb_device_t *dev, ebb_recording_t *learned)
-{
-    ebb_tracker_end(dev);
-    return ebb_match_open(dev, learned);
-}
-
 void ebb_tracker_resume(ebb_device_t *dev, ebb_orphans_t *left)
 {
-    if (!take_up(dev, left->learned)) {
+    ebb_tracker_end(dev);
+    if (!ebb_match_open(dev, left->learned)) {
         ebb_recipe_abandon(left);
         return;
     }
@@ -53,9 +47,9 @@ void ebb_tracker_boundary(ebb_device_t *dev, ebb_recording_t *learned)
         ebb_tracker_end(dev);
         ebb_link(
             dev); /* takes memory to measure: what leaves for it would ask for the link, were anything followed */
+        if (ebb_match_open(dev, learned))
+            ebb_recipe_begin(dev);
     }
-    if (other && take_up(dev, learned))
-        ebb_recipe_begin(dev);
     if (tracked->learned && (other || !ebb_match_is_fresh(dev)))
         begin_step(dev);
 }
