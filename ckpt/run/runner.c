@@ -361,8 +361,6 @@ static bool freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
 static void free_put_off(ebb_device_t *dev, const ebb_operation_t *op)
 {
     ebb_stream_t *stream;
-    if (!ebb_drive_puts_off(dev))
-        return;
     for (ebb_buffer_t *b = ebb_drive_put_off_free(dev, op, &stream); b;
          b = ebb_drive_put_off_free(dev, op, &stream)) {
         if (!stream && ebb_buffer_wait(b))
@@ -466,7 +464,7 @@ void ebb_run_ordered(ebb_device_t *dev, const ebb_order_t *order)
 
 void ebb_run_out_of_memory(ebb_device_t *dev, const ebb_request_t *request)
 {
-    ebb_shortage_of(dev, request->bytes);
+    ebb_report_shortage(dev, NULL, request->bytes);
     ebb_live_update(dev->ebb);
 }
 
@@ -564,7 +562,7 @@ void ebb_run_waited(ebb_device_t *dev)
 {
     ebb_drive_waited(dev);
     ebb_recipe_waited(dev);
-    ebb_residence_waited(dev);
+    ebb_collect_hosts(dev);
     ebb_live_refresh(dev->ebb);
 }
 

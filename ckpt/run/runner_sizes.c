@@ -176,9 +176,8 @@ static ebb_variant_t *better_class(ebb_device_t *dev, ebb_variant_t *k, unsigned
 
 void ebb_variant_fit_size(ebb_device_t *dev, ebb_variant_t *k)
 {
-    struct ebb_runner *runner = dev->run->runner;
     const unsigned size = size_now(dev, k);
-    if (k->job || k->learned->refuted || !costs(runner->driving, negligible))
+    if (k->job || k->learned->refuted || !costs(dev->run->runner->driving, negligible))
         return;
     ebb_variant_t *c = better_class(dev, k, size);
     if (!c)
@@ -187,8 +186,8 @@ void ebb_variant_fit_size(ebb_device_t *dev, ebb_variant_t *k)
         *c = (ebb_variant_t){.of = k, .size = size, .phase = EBB_PHASE_DRIVE, .learned = k->learned};
         c->rates = k->rates;
     }
-    if (!ebb_drive_installed(dev, ebb_variant_number(dev, c)) && ebb_variant_install_beside(dev, c))
-        runner->driving = c;
+    if (!ebb_drive_installed(dev, ebb_variant_number(dev, c)))
+        ebb_variant_install_beside(dev, c);
 }
 
 /* ---- steps that need no plan ---- */

@@ -77,12 +77,6 @@ void ebb_scratch_pinned_free(ebb_device_t *dev, void *p, size_t bytes)
     ebb_pinned_free(dev, p, bytes);
 }
 
-size_t ebb_scratch_bytes(ebb_device_t *dev)
-{
-    struct ebb_scratch *scratch = dev->run->scratch;
-    return scratch->device;
-}
-
 size_t ebb_scratch_pinned_bytes(ebb_device_t *dev)
 {
     struct ebb_scratch *scratch = dev->run->scratch;

@@ -64,8 +64,7 @@ void ebb_scratch_free(ebb_buffer_t *buffer, ebb_stream_t *stream);
 void *ebb_scratch_pinned_alloc(ebb_device_t *dev, size_t bytes);
 void ebb_scratch_pinned_free(ebb_device_t *dev, void *p, size_t bytes);
 
-/* So much of either there is now. */
-size_t ebb_scratch_bytes(ebb_device_t *dev);
+/* So much of that there is now. */
 size_t ebb_scratch_pinned_bytes(ebb_device_t *dev);
 
 /* ebb_live_bytes() without it: what the program itself has. */

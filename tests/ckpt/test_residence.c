@@ -137,7 +137,7 @@ static bool copy_is_kept(const ebb_buffer_t *b)
 ebb_status_t ebb_recipe_rebuild(ebb_buffer_t *b, ebb_stream_t *stream)
 {
     const unsigned i = index_of(b);
-    assert_true(ebb_residence_is_dropped(b) && i < BUFFERS);
+    assert_true(ebb_where(b) == EBB_DROPPED && i < BUFFERS);
     if (copy_is_kept(b) && below(4) == 0) {
         stand_in.refused++;
         return ebb_fail(CUDA_ERROR_UNKNOWN, "a test", 0);
@@ -272,7 +272,7 @@ static int setup(void **state)
                                          .after = after,
                                          .freeing = freeing,
                                          .make_room = ebb_residence_make_room,
-                                         .waited = ebb_residence_waited};
+                                         .waited = ebb_collect_hosts};
     OK(cuInit(0));
     OK(cuDeviceGet(&device, 0));
     OK(cuDevicePrimaryCtxRetain(&context, device));

@@ -15,10 +15,13 @@
 #include "alloc/device.h"
 #include "ckpt/run/replay/replay.h"
 #include "ckpt/run/residence/internal.h"
+#include "ckpt/run/state.h"
 #include "ckpt/run/tracker/tracker.h"
 #include "ckpt/trace/trace.h"
 
-static ebb_t process;
+static struct ebb_leaving leaving; /* none are */
+static struct ebb_run parts = {.leaving = &leaving};
+static ebb_t process = {.device[0].run = &parts};
 static ebb_device_t *const device0 = &process.device[0];
 
 enum { ROUNDS = 300, MOST_BUFFERS = 24, MOST_OPERATIONS = 60 };
@@ -182,12 +185,6 @@ bool ebb_may_evict(const ebb_buffer_t *b)
 bool ebb_mark_reached(ebb_mark_t mark)
 {
     return mark.number == 0;
-}
-
-size_t ebb_leaving_bytes(ebb_device_t *dev)
-{
-    (void)dev;
-    return 0;
 }
 
 ebb_link_t ebb_link(ebb_device_t *dev)

@@ -428,12 +428,11 @@ bool ebb_drive_begin_step(ebb_device_t *dev)
     }
     if (drive->step && drive->period > 1)
         turn(dev);
-    ebb_unplanned_begin_step(dev);
     ebb_streams_begin_step(dev);
-    ebb_driven(dev)->cursor = ebb_driven(dev)->next_action = 0;
-    ebb_driven(dev)->resized = false;
+    drive->cursor = drive->next_action = drive->strays = drive->stray_count = 0;
+    drive->resized = false;
     dev->run->drives->key_bytes = 0;
-    ebb_driven(dev)->next_birth = ebb_first_birth(dev, 0);
+    drive->next_birth = ebb_first_birth(dev, 0);
     return true;
 }
 
@@ -508,8 +507,9 @@ ebb_buffer_t *ebb_drive_serve(ebb_device_t *dev, const ebb_request_t *q)
 bool ebb_drive_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
 {
     ebb_device_t *dev = b->range->device;
+    drive_t *drive = ebb_driven(dev);
     ebb_unplanned_forget(dev, b);
-    if (!ebb_driven(dev)->active || !b->number)
+    if (!drive->active || !b->number)
         return false;
     if (b->number == EBB_INACTIVE) {
         ebb_drive_leave(dev, "a buffer that outlives steps of another variant was freed");
@@ -517,7 +517,7 @@ bool ebb_drive_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
     }
     uint32_t id = b->number - 1;
     site_t *s = ebb_site_of(dev, id);
-    if (ebb_stays_itself(ebb_driven(dev)->trace, id)) {
+    if (ebb_stays_itself(drive->trace, id)) {
         ebb_drive_leave(dev, "a buffer that outlives the step was freed");
         return false;
     }
@@ -527,11 +527,11 @@ bool ebb_drive_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
         ebb_drive_leave(dev, "a buffer was freed early that is still needed");
         return false;
     }
-    ebb_unplanned_freed(dev, s);
     const bool found = s->found, placed = !found || s->range;
+    drive->late -= s->late;
+    drive->living--;
     s->buffer = NULL;
-    s->found = false;
-    ebb_driven(dev)->living--;
+    s->found = s->late = false;
     b->held--;
     b->number = 0;
     if (found && s->range)

@@ -12,17 +12,12 @@
 #include "alloc/base/status.h"
 #include "ckpt/run/drive/internal.h"
 
-static bool is_guarded(drive_t *drive)
-{
-    return ebb_options.guard && drive->open;
-}
-
 ebb_status_t ebb_guard_open(ebb_device_t *dev, uint32_t place)
 {
     drive_t *drive = ebb_driven(dev);
     site_t *s = &drive->site[place];
     const ebb_place_t *p = &drive->plan->place[place];
-    if (!is_guarded(drive) || !s->range || !p->chunk_count || s->range->mapped)
+    if (!drive->open || !s->range || !p->chunk_count || s->range->mapped)
         return 0;
     for (uint32_t k = 0; k < p->chunk_count; k++)
         s->range->chunk[k] = drive->chunk[drive->plan->chunk[p->first_chunk + k]];
@@ -35,7 +30,7 @@ ebb_status_t ebb_guard_open_operation(ebb_device_t *dev, const ebb_action_t *rep
 {
     drive_t *drive = ebb_driven(dev);
     const ebb_trace_operation_t *o = &drive->trace->operation[operation];
-    for (uint32_t i = o->first_access; is_guarded(drive) && i < o->first_access + o->access_count; i++)
+    for (uint32_t i = o->first_access; drive->open && i < o->first_access + o->access_count; i++)
         EBB_TRY(ebb_guard_open(dev, ebb_replay_place(dev, replay, drive->trace->access[i].buffer)));
     return 0;
 }
@@ -43,7 +38,7 @@ ebb_status_t ebb_guard_open_operation(ebb_device_t *dev, const ebb_action_t *rep
 ebb_status_t ebb_guard_open_buffers(ebb_device_t *dev, const ebb_operation_t *op)
 {
     drive_t *drive = ebb_driven(dev);
-    for (uint32_t i = 0; is_guarded(drive) && i < op->access_count; i++)
+    for (uint32_t i = 0; drive->open && i < op->access_count; i++)
         if (op->access[i].buffer->number)
             EBB_TRY(ebb_guard_open(dev, drive->at[op->access[i].buffer->number - 1]));
     return 0;
@@ -68,7 +63,7 @@ static void tell(drive_t *drive, CUresult error)
 void ebb_guard_close(ebb_device_t *dev)
 {
     drive_t *drive = ebb_driven(dev);
-    if (!is_guarded(drive))
+    if (!drive->open)
         return;
     const ebb_status_t error = ebb_wait_for_device(dev->ebb);
     if (error) {
@@ -96,7 +91,7 @@ ebb_status_t ebb_guard_set_up(ebb_device_t *dev)
 void ebb_guard_tear_down(ebb_device_t *dev)
 {
     drive_t *drive = ebb_driven(dev);
-    const bool alive = is_guarded(drive) && !ebb_wait_for_device(dev->ebb);
+    const bool alive = drive->open && !ebb_wait_for_device(dev->ebb);
     for (uint32_t i = 0; alive && i < drive->plan->place_count; i++)
         if (drive->site[i].buffer && drive->site[i].device && ebb_guard_open(dev, i))
             ebb_log(EBB_WARN, "%s", ebb_last_failure());

@@ -122,7 +122,7 @@ static ebb_status_t bring_to_start(ebb_device_t *dev)
         if (starts(drive, &drive->site[i], i, true))
             EBB_TRY(ebb_residence_bring(drive->site[i].buffer));
     EBB_TRY(ebb_wait_for_device(dev->ebb));
-    ebb_residence_waited(dev);
+    ebb_collect_hosts(dev);
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++)
         if (starts(drive, &drive->site[i], i, false))
             EBB_TRY(ebb_residence_pin(drive->site[i].buffer));
@@ -448,7 +448,7 @@ ebb_status_t ebb_drive_install(ebb_device_t *dev, unsigned plan_index, ebb_recor
     drive->streams = ebb_plan_streams(drive->trace);
     drive->outgrown = EBB_NONE;
     drive->installed = true;
-    ebb_residence_waited(dev);
+    ebb_collect_hosts(dev);
     ebb_heap_reclaim(dev, SIZE_MAX, true);
     const ebb_status_t status = prepare(dev, present);
     if (status) {

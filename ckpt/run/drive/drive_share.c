@@ -57,11 +57,6 @@ bool ebb_drive_installed(ebb_device_t *dev, unsigned plan_index)
     return dev->run->drives->of[plan_index].installed;
 }
 
-void ebb_share_select(ebb_device_t *dev, unsigned plan_index)
-{
-    dev->run->drives->driven = plan_index;
-}
-
 drive_t *ebb_share_drive(ebb_device_t *dev, unsigned plan_index)
 {
     return &dev->run->drives->of[plan_index];
@@ -124,7 +119,8 @@ void ebb_drive_counts_move(ebb_device_t *dev, unsigned from, unsigned to)
 
 /* ---- chunks ---- */
 
-uint32_t ebb_share_add_chunk(ebb_device_t *dev, ebb_chunk_t chunk)
+/* EBB_NONE: no host memory. */
+static uint32_t add_chunk(ebb_device_t *dev, ebb_chunk_t chunk)
 {
     struct ebb_drive_share *share = dev->run->drive_share;
     if (share->chunk_count == share->chunk_room) {
@@ -297,7 +293,7 @@ ebb_share_mark_t ebb_share_begin(ebb_device_t *dev, unsigned plan_index)
     EBB_DCHECK(!mark.active || ebb_drive_at_boundary(dev));
     if (mark.active)
         deactivate(dev);
-    ebb_share_select(dev, plan_index);
+    dev->run->drives->driven = plan_index;
     return mark;
 }
 
@@ -307,7 +303,7 @@ void ebb_share_undo(ebb_device_t *dev, const ebb_share_mark_t *before)
     give_back(dev, before->chunk_count, before->small_count);
     while (share->persistent_count > before->persistent_count)
         free(share->persistent[--share->persistent_count].chunk);
-    ebb_share_select(dev, before->plan_index);
+    dev->run->drives->driven = before->plan_index;
     if (before->active)
         activate(dev);
 }
@@ -334,7 +330,7 @@ static bool bind_mapped(ebb_device_t *dev, uint32_t place)
     const ebb_range_t *range = k && k->site.range ? k->site.range : drive->site[place].range;
     for (uint32_t c = 0; range && range->mapped && c < p->chunk_count; c++) {
         uint32_t *at = &drive->pool[drive->plan->chunk[p->first_chunk + c]];
-        *at = k && k->chunk ? k->chunk[c] : ebb_share_add_chunk(dev, range->chunk[c]);
+        *at = k && k->chunk ? k->chunk[c] : add_chunk(dev, range->chunk[c]);
         if (*at == EBB_NONE)
             return false;
     }
@@ -359,7 +355,7 @@ static ebb_status_t bind_rest(ebb_device_t *dev, bool *taken)
                 return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "device memory for a plan", EBB_CHUNK_BYTES);
             if (next == known)
                 EBB_TRY(ebb_chunks_take(dev, 1, &chunk));
-            drive->pool[c] = next < known ? next++ : ebb_share_add_chunk(dev, chunk);
+            drive->pool[c] = next < known ? next++ : add_chunk(dev, chunk);
             if (drive->pool[c] == EBB_NONE) {
                 ebb_chunks_give(dev, 1, &chunk);
                 return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
@@ -585,7 +581,7 @@ bool ebb_drive_change(ebb_device_t *dev, unsigned plan_index)
     }
     ebb_verify_poll(dev, ebb_driven(dev)->learned, false);
     deactivate(dev);
-    ebb_share_select(dev, plan_index);
+    dev->run->drives->driven = plan_index;
     activate(dev);
     ebb_driven(dev)->counts.changes++;
     return true;

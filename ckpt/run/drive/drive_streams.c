@@ -31,20 +31,13 @@ uint32_t ebb_drive_stream_number(ebb_device_t *dev, const ebb_stream_t *stream)
     return s;
 }
 
-/* False: it has been destroyed. */
-static bool is_there(ebb_device_t *dev, uint32_t stream)
-{
-    const ebb_stream_t *s = ebb_drive_stream(dev, stream);
-    return ebb_stream_handle(s) != (CUstream)s; /* mark.c */
-}
-
 ebb_status_t ebb_streams_after(ebb_device_t *dev, CUstream waiter, uint32_t after, CUevent event)
 {
     drive_t *drive = ebb_driven(dev);
     for (uint32_t s = 0; s < drive->streams; s++) {
         if (!(after >> s & 1))
             continue;
-        if (!is_there(dev, s))
+        if (ebb_stream_is_gone(ebb_drive_stream(dev, s)))
             return ebb_fail(CUDA_ERROR_INVALID_HANDLE, "a stream of the plan's that is gone", 0);
         const CUstream stream = ebb_stream_handle(ebb_drive_stream(dev, s));
         if (stream == waiter)
@@ -60,7 +53,7 @@ ebb_status_t ebb_streams_order(ebb_device_t *dev, uint32_t stream, uint32_t afte
     drive_t *drive = ebb_driven(dev);
     if (!after)
         return 0;
-    if (!is_there(dev, stream))
+    if (ebb_stream_is_gone(ebb_drive_stream(dev, stream)))
         return ebb_fail(CUDA_ERROR_INVALID_HANDLE, "a stream of the plan's that is gone", 0);
     return ebb_streams_after(dev, ebb_stream_handle(ebb_drive_stream(dev, stream)), after, drive->order.turn);
 }
@@ -114,7 +107,7 @@ ebb_status_t ebb_streams_set_up(ebb_device_t *dev)
     if (drive->streams > drive->learned->stream_count)
         return ebb_fail(CUDA_ERROR_NOT_FOUND, "the step's streams", 0);
     for (uint32_t s = 0; s < drive->streams; s++) {
-        if (!is_there(dev, s))
+        if (ebb_stream_is_gone(ebb_drive_stream(dev, s)))
             return ebb_fail(CUDA_ERROR_NOT_FOUND, "one of the step's streams", 0);
         if (ebb_stream_handle(ebb_drive_stream(dev, s)) == CU_STREAM_PER_THREAD)
             return ebb_fail(CUDA_ERROR_NOT_SUPPORTED, "a step on a thread's own stream", 0);

@@ -107,12 +107,6 @@ void ebb_unplanned_tear_down(ebb_device_t *dev)
     drive->stray = NULL;
 }
 
-void ebb_unplanned_begin_step(ebb_device_t *dev)
-{
-    drive_t *drive = ebb_driven(dev);
-    drive->strays = drive->stray_count = 0;
-}
-
 /* ---- operations ---- */
 
 static bool may_write(ebb_device_t *dev, const ebb_operation_t *op, const ebb_access_t *a)
@@ -352,13 +346,6 @@ ebb_buffer_t *ebb_drive_put_off_free(ebb_device_t *dev, const ebb_operation_t *o
         return NULL;
     *stream = drive->active && !ebb_stream_is_gone(drive->stream) ? drive->stream : NULL;
     return drives->early[i];
-}
-
-void ebb_unplanned_freed(ebb_device_t *dev, site_t *s)
-{
-    drive_t *drive = ebb_driven(dev);
-    drive->late -= s->late;
-    s->late = false;
 }
 
 /* A content that only a replay could bring back is out of reach from here on. */

@@ -234,7 +234,6 @@ typedef struct ebb_share_mark {
 } ebb_share_mark_t;
 ebb_share_mark_t ebb_share_begin(ebb_device_t *dev, unsigned plan_index);
 void ebb_share_undo(ebb_device_t *dev, const ebb_share_mark_t *before);
-void ebb_share_select(ebb_device_t *dev, unsigned plan_index);
 drive_t *ebb_share_drive(ebb_device_t *dev, unsigned plan_index);
 /* A buffer of the plan that is being installed: true, if it is persistent already; then, when nothing can fail any more: the plan
  * has its site. Else, when it has one: it is persistent from now on; false: no host memory. */
@@ -249,9 +248,8 @@ ebb_host_t *ebb_share_host(ebb_device_t *dev, const ebb_recording_t *learned, ui
 void ebb_share_gather_hosts(ebb_device_t *dev);
 /* Chunks for all of the plan's, new ones as far as none are free between steps; and which of them persistent buffers have got. */
 ebb_status_t ebb_share_bind_chunks(ebb_device_t *dev);
-bool ebb_share_note_chunks(ebb_device_t *dev); /* false: no host memory, and none are noted */
-uint32_t ebb_share_add_chunk(ebb_device_t *dev, ebb_chunk_t chunk); /* EBB_NONE: no host memory */
-void ebb_share_keep_chunk(ebb_device_t *dev, uint32_t index);       /* it is not given back in the end */
+bool ebb_share_note_chunks(ebb_device_t *dev);                /* false: no host memory, and none are noted */
+void ebb_share_keep_chunk(ebb_device_t *dev, uint32_t index); /* it is not given back in the end */
 /* The small region: one that another plan has, if it is large enough, as it is empty between steps. */
 ebb_status_t ebb_share_open_small(ebb_device_t *dev);
 /* Chunks of installed plans that another one could have, those of a small region included. */
@@ -358,7 +356,6 @@ bool ebb_drive_makes(ebb_device_t *dev, const ebb_operation_t *operation, const 
 /* drive_unplanned.c. */
 ebb_status_t ebb_unplanned_set_up(ebb_device_t *dev);
 void ebb_unplanned_tear_down(ebb_device_t *dev);
-void ebb_unplanned_begin_step(ebb_device_t *dev);
 /* The operation is none of the plan's, and does no harm: it may be issued. Residence holds its buffers until it has been. */
 bool ebb_unplanned_operation(ebb_device_t *dev, ebb_operation_t *op);
 /* Something is still to be made from what is in it, by a replay that is to come, or by a recipe when the plan is left. */
@@ -376,7 +373,6 @@ bool ebb_unplanned_needs(ebb_device_t *dev, uint32_t buffer);
 /* It is freed when that is not so any more (ebb_drive_put_off_free). False: it is not. */
 bool ebb_unplanned_put_off(ebb_device_t *dev, ebb_buffer_t *buffer, const ebb_stream_t *stream);
 void ebb_unplanned_forget(ebb_device_t *dev, const ebb_buffer_t *buffer);
-void ebb_unplanned_freed(ebb_device_t *dev, site_t *site);
 
 /* drive_verify.c: comparing what is recomputed with what was dropped. */
 ebb_status_t ebb_drive_verify_set_up(ebb_device_t *dev);

@@ -62,12 +62,6 @@ static void make_host_room(ebb_device_t *dev, size_t bytes)
         ebb_clean_drop(dev, u.allocated_bytes + bytes - u.budget_bytes);
 }
 
-static ebb_status_t find_host(ebb_device_t *dev, size_t bytes, ebb_host_t *out)
-{
-    make_host_room(dev, bytes);
-    return ebb_host_alloc(dev, bytes, out);
-}
-
 /* ---- one buffer ---- */
 
 bool ebb_may_evict(const ebb_buffer_t *b)
@@ -76,17 +70,8 @@ bool ebb_may_evict(const ebb_buffer_t *b)
            b->bytes >= (size_t)ebb_options.min_buffer;
 }
 
-static void tell_dropped(ebb_buffer_t *b, bool dropped)
-{
-    ebb_recipe_dropped(b, dropped);
-}
+/* ---- those that are on their way ---- */
 
-/* ---- those that are on their way, in the order in which they left, linked through `evicting` ---- */
-
-struct ebb_leaving {
-    ebb_buffer_t *first, *last;
-    size_t chunks, bytes;
-};
 const size_t ebb_part_leaving = sizeof(struct ebb_leaving);
 
 static void enqueue(struct ebb_leaving *leaving, ebb_buffer_t *b)
@@ -110,24 +95,6 @@ static void dequeue(struct ebb_leaving *leaving, ebb_buffer_t *b)
     leaving->bytes -= b->bytes;
 }
 
-ebb_buffer_t *ebb_leaving_first(ebb_device_t *dev)
-{
-    struct ebb_leaving *leaving = dev->run->leaving;
-    return leaving->first;
-}
-
-size_t ebb_leaving_chunks(ebb_device_t *dev)
-{
-    struct ebb_leaving *leaving = dev->run->leaving;
-    return leaving->chunks;
-}
-
-size_t ebb_leaving_bytes(ebb_device_t *dev)
-{
-    struct ebb_leaving *leaving = dev->run->leaving;
-    return leaving->bytes;
-}
-
 /* Starts the copy out, unless the host has the same bytes. */
 static ebb_status_t copy_out(ebb_buffer_t *b, ebb_residence_t *r)
 {
@@ -142,8 +109,10 @@ static ebb_status_t copy_out(ebb_buffer_t *b, ebb_residence_t *r)
         return 0;
     }
     ebb_stream_t *out = ebb_copy_stream(dev, EBB_OUT);
-    if (!host.at)
-        EBB_TRY(find_host(dev, b->bytes, &host));
+    if (!host.at) {
+        make_host_room(dev, b->bytes);
+        EBB_TRY(ebb_host_alloc(dev, b->bytes, &host));
+    }
     /* It may have been fetched and not used since. */
     ebb_status_t status = out ? ebb_mark_join(out, r->ready) : CUDA_ERROR_OUT_OF_MEMORY;
     if (!status)
@@ -194,7 +163,7 @@ void ebb_stay(ebb_buffer_t *b)
     EBB_DCHECK(r->where == EBB_LEAVING);
     dequeue(leaving, b);
     if (r->dropping)
-        tell_dropped(b, false);
+        ebb_recipe_dropped(b, false);
     if (r->host.at)
         ebb_free_host_at(dev, r->host, r->left);
     r->host = (ebb_host_t){0};
@@ -225,7 +194,7 @@ ebb_status_t ebb_vacate(ebb_buffer_t *b)
     if (r->dropping) {
         r->dropping = false;
         r->where = EBB_DROPPED;
-        tell_dropped(b, true);
+        ebb_recipe_dropped(b, true);
         ebb_traffic_counted(dev)->drops++;
     } else {
         r->where = EBB_ON_HOST;

@@ -58,10 +58,11 @@ static inline bool ebb_is_resident(const ebb_buffer_t *b)
 /* Whether the reactive half may send it away now. */
 bool ebb_may_evict(const ebb_buffer_t *buffer);
 
-/* evict.c: the buffers that are LEAVING, in order through `evicting`. */
-ebb_buffer_t *ebb_leaving_first(ebb_device_t *dev);
-size_t ebb_leaving_chunks(ebb_device_t *dev);
-size_t ebb_leaving_bytes(ebb_device_t *dev);
+/* evict.c: the buffers that are LEAVING, in the order in which they left, linked through `evicting`. */
+struct ebb_leaving {
+    ebb_buffer_t *first, *last;
+    size_t chunks, bytes;
+};
 
 /* Sends victims on their way (evict.c): LEAVING. The host does not wait for them, but where `host` allows it only a
  * copy to pageable memory. */
@@ -73,14 +74,8 @@ void ebb_stay(ebb_buffer_t *buffer);
 /* Brings back what is on the host or has no content. The host waits only if there are no chunks. */
 ebb_status_t ebb_fetch(ebb_buffer_t *buffer);
 
-/* Frees a host block when a mark is reached. */
+/* Frees a host block when a mark is reached (ebb_collect_hosts). */
 void ebb_free_host_at(ebb_device_t *dev, ebb_host_t host, ebb_mark_t until);
-/* Those whose marks are reached. */
-void ebb_collect_hosts(ebb_device_t *dev);
-
-/* Says what holds the memory, once per shortage (shortage.c). `operation`: its buffers are held, and could
- * not all be had; NULL: an allocation of `bytes` could not. */
-void ebb_report_shortage(ebb_device_t *dev, const ebb_operation_t *operation, size_t bytes);
 
 /* ---- host blocks that outlive the fetch (clean.c) ---- */
 

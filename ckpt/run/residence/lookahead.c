@@ -10,6 +10,7 @@
 #include "alloc/device.h"
 #include "ckpt/run/residence/internal.h"
 #include "ckpt/run/run.h"
+#include "ckpt/run/state.h"
 #include "ckpt/run/tracker/tracker.h"
 #include "offload/ebb_offload.h"
 
@@ -40,7 +41,7 @@ static size_t window_chunks(ebb_device_t *dev)
 /* Chunks that leaving buffers can give now. The driver is asked about one mark at most. */
 static void take_what_has_left(ebb_device_t *dev)
 {
-    for (ebb_buffer_t *b = ebb_leaving_first(dev), *next; b; b = next) {
+    for (ebb_buffer_t *b = dev->run->leaving->first, *next; b; b = next) {
         const ebb_residence_t *r = b->residence;
         next = b->evicting;
         bool over = ebb_mark_reached(r->left);
@@ -95,10 +96,10 @@ static sight_t look(ebb_device_t *dev)
 static void send_ahead(ebb_device_t *dev, const sight_t *s, size_t chunks)
 {
     ebb_victims_t v;
-    if (ebb_leaving_bytes(dev) >= MOST_LEAVING_BYTES || !ebb_victims_choose_ahead(dev, &v, chunks, s->end))
+    if (dev->run->leaving->bytes >= MOST_LEAVING_BYTES || !ebb_victims_choose_ahead(dev, &v, chunks, s->end))
         return;
     const bool have = ebb_victims_have_hosts(dev, &v);
-    for (size_t i = 0; have && i < v.count && ebb_leaving_bytes(dev) < MOST_LEAVING_BYTES; i++) {
+    for (size_t i = 0; have && i < v.count && dev->run->leaving->bytes < MOST_LEAVING_BYTES; i++) {
         ebb_residence_t *r = ebb_residence_of(v.list[i].buffer);
         if (!r)
             break;
@@ -117,10 +118,10 @@ void ebb_residence_look_ahead(ebb_device_t *dev)
     const sight_t s = look(dev);
     const size_t most = (size_t)s.most;
     size_t unowned = ebb_chunks_unowned(dev);
-    if (most > unowned && ebb_leaving_first(dev)) {
+    if (most > unowned && dev->run->leaving->first) {
         take_what_has_left(dev);
         unowned = ebb_chunks_unowned(dev);
     }
-    if (most > unowned + ebb_leaving_chunks(dev))
-        send_ahead(dev, &s, most - unowned - ebb_leaving_chunks(dev));
+    if (most > unowned + dev->run->leaving->chunks)
+        send_ahead(dev, &s, most - unowned - dev->run->leaving->chunks);
 }

@@ -116,11 +116,6 @@ static ebb_status_t acquire(ebb_buffer_t *b, ebb_stream_t *stream)
 
 /* ---- rebuilding ---- */
 
-bool ebb_residence_is_dropped(const ebb_buffer_t *b)
-{
-    return ebb_where(b) == EBB_DROPPED;
-}
-
 ebb_status_t ebb_residence_blank(ebb_buffer_t *b, ebb_stream_t *stream)
 {
     ebb_residence_t *r = b->residence;
@@ -399,11 +394,6 @@ void ebb_residence_forget(ebb_buffer_t *b, ebb_stream_t *stream)
         ebb_log(EBB_WARN, "%s", ebb_last_failure());
     free(r);
     b->residence = NULL;
-}
-
-void ebb_residence_waited(ebb_device_t *dev)
-{
-    ebb_collect_hosts(dev);
 }
 
 void ebb_residence_ended(ebb_device_t *dev)

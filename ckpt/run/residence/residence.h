@@ -52,14 +52,15 @@ size_t ebb_residence_pinned_bytes(const ebb_buffer_t *buffer);
  * bring it out or in since: that is waited for, on the stream or by the host. */
 void ebb_residence_forget(ebb_buffer_t *buffer, ebb_stream_t *stream);
 
-/* An allocation of so many bytes could not be served: says what holds the memory, once until one can be. */
-void ebb_shortage_of(ebb_device_t *dev, size_t bytes);
+/* Says what holds the memory, once until an allocation can be served (shortage.c). `operation`: its buffers are held, and could
+ * not all be had; NULL: an allocation of `bytes` could not. */
+void ebb_report_shortage(ebb_device_t *dev, const ebb_operation_t *operation, size_t bytes);
 void ebb_shortage_over(ebb_device_t *dev);
 /* Whether there has been one, on any device. */
 bool ebb_shortage_was(ebb_device_t *dev);
 
-/* The program has waited for the device: host memory that only a copy kept busy is free. */
-void ebb_residence_waited(ebb_device_t *dev);
+/* Frees the host memory that only a copy kept busy which is over by now. */
+void ebb_collect_hosts(ebb_device_t *dev);
 
 /* The device's context is at its end, no buffer is left: host memory that was pinned for it goes back. */
 void ebb_residence_ended(ebb_device_t *dev);
@@ -82,6 +83,5 @@ ebb_status_t ebb_residence_used(ebb_buffer_t *buffer, ebb_mark_t mark);
 void ebb_residence_put_dropped(ebb_buffer_t *buffer, ebb_host_t copy);
 /* A DROPPED buffer is made now, in order on `stream`; one that is on its way there stays. */
 ebb_status_t ebb_residence_restore(ebb_buffer_t *buffer, ebb_stream_t *stream);
-bool ebb_residence_is_dropped(const ebb_buffer_t *buffer);
 
 #endif

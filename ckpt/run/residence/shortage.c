@@ -165,11 +165,6 @@ void ebb_report_shortage(ebb_device_t *dev, const ebb_operation_t *op, size_t by
         ebb_log(EBB_WARN, "  further shortages are not reported");
 }
 
-void ebb_shortage_of(ebb_device_t *dev, size_t bytes)
-{
-    ebb_report_shortage(dev, NULL, bytes);
-}
-
 void ebb_shortage_over(ebb_device_t *dev)
 {
     struct ebb_shortage *shortage = dev->run->shortage;

@@ -5,6 +5,7 @@
 #include "alloc/base/options.h"
 #include "alloc/device.h"
 #include "ckpt/run/replay/replay.h"
+#include "ckpt/run/state.h"
 #include "ckpt/run/tracker/tracker.h"
 
 static bool is_idle(const ebb_buffer_t *b)
@@ -110,7 +111,7 @@ static size_t bytes_on_host(ebb_device_t *dev)
 static void choose_by_score(ebb_device_t *dev, ebb_victims_t *v, size_t chunks, uint32_t beyond)
 {
     rates_t q = {.link = ebb_link(dev)};
-    q.waiting_ns = (double)ebb_leaving_bytes(dev) / q.link.out + (double)bytes_on_host(dev) / q.link.in;
+    q.waiting_ns = (double)dev->run->leaving->bytes / q.link.out + (double)bytes_on_host(dev) / q.link.in;
     ebb_victim_t *first = v->list + v->count;
     size_t count = 0;
     uint32_t age = 0;
