@@ -2,8 +2,7 @@
 
 #include <stdlib.h>
 
-#include <time.h>
-
+#include "alloc/base/clock.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/status.h"
 
@@ -189,17 +188,10 @@ static void settle(ebb_device_t *dev)
         release(dev, dev->chunks.idle.chunk[i]);
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* How many may be created. */
 static size_t creatable(ebb_device_t *dev)
 {
-    if (dev->chunks.refused_ns && now_ns() - dev->chunks.refused_ns > REFUSAL_NS)
+    if (dev->chunks.refused_ns && ebb_now_ns() - dev->chunks.refused_ns > REFUSAL_NS)
         dev->chunks.refused_ns = 0;
     return dev->chunks.refused_ns || dev->chunks.created >= dev->chunks.limit
                ? 0
@@ -291,7 +283,7 @@ static bool create(ebb_device_t *dev, ebb_chunk_t *out)
     ebb_status_t status = c ? ebb_chunk_handle(dev->device, &c->handle) : CUDA_ERROR_OUT_OF_MEMORY;
     if (status) {
         free(c);
-        dev->chunks.refused_ns = now_ns();
+        dev->chunks.refused_ns = ebb_now_ns();
         dev->chunks.refusal = status;
         return false;
     }

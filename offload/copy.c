@@ -8,8 +8,8 @@
  * once and whole.
  */
 #include <string.h>
-#include <time.h>
 
+#include "alloc/base/clock.h"
 #include "alloc/base/driver.h"
 #include "offload/internal.h"
 
@@ -38,18 +38,11 @@ void ebb_traffic_uncount(ebb_device_t *dev, const ebb_traffic_t *before)
     ebb_offload_of(dev)->traffic.bytes_in = before->bytes_in;
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 ebb_status_t ebb_stall(ebb_device_t *dev, ebb_mark_t mark)
 {
-    uint64_t start = now_ns();
+    uint64_t start = ebb_now_ns();
     ebb_status_t status = ebb_mark_wait(mark);
-    ebb_offload_of(dev)->traffic.stall_ns += now_ns() - start;
+    ebb_offload_of(dev)->traffic.stall_ns += ebb_now_ns() - start;
     return status;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "alloc/base/clock.h"
 #include "alloc/base/options.h"
 #include "alloc/base/status.h"
 #include "alloc/base/thread.h"
@@ -18,13 +19,6 @@ struct ebb_plan_jobs {
     bool closing;
 };
 const size_t ebb_part_plan_jobs = sizeof(struct ebb_plan_jobs);
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static void delete (ebb_plan_job_t *job)
 {
@@ -43,13 +37,13 @@ static void found(void *finder, ebb_plan_t *plan)
     ebb_plan_job_t *job = finder;
     char why[256];
     plan = ebb_planning_check(job->trace, &job->request, plan, why, sizeof why);
-    job->first_ns = now_ns() - job->begun_ns;
+    job->first_ns = ebb_now_ns() - job->begun_ns;
     atomic_store_explicit(&job->first, plan, memory_order_release);
 }
 
 static void work_on(ebb_plan_job_t *job)
 {
-    job->begun_ns = now_ns();
+    job->begun_ns = ebb_now_ns();
     if (job->floor)
         job->floor_bytes = ebb_plan_floor(job->trace, &job->request);
     else
@@ -57,7 +51,7 @@ static void work_on(ebb_plan_job_t *job)
     job->gap = job->plan && ebb_options.log_level >= EBB_INFO
                    ? ebb_plan_gap(job->plan, job->trace, &job->request)
                    : -1;
-    job->took_ns = now_ns() - job->begun_ns;
+    job->took_ns = ebb_now_ns() - job->begun_ns;
 }
 
 /* NULL: there is none. */

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "alloc/base/clock.h"
 #include "alloc/base/options.h"
 #include "alloc/base/status.h"
 #include "ckpt/run/state.h"
@@ -22,13 +22,6 @@ struct ebb_live_page {
     char path[128];
 };
 const size_t ebb_part_live_page = sizeof(struct ebb_live_page);
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static void open_page(struct ebb_live_page *live)
 {
@@ -49,7 +42,7 @@ static void open_page(struct ebb_live_page *live)
         live->page = p;
         live->page->bytes = sizeof *live->page;
         live->page->process = getpid();
-        live->page->started_ns = now_ns();
+        live->page->started_ns = ebb_now_ns();
         live->page->version = EBB_LIVE_VERSION;
         live->page->magic = EBB_LIVE_MAGIC;
     }
@@ -73,13 +66,13 @@ void ebb_live_update(ebb_t *ebb)
     live->page->statistics = s;
     live->page->devices.count = devices.count;
     memcpy(live->page->devices.device, devices.device, devices.count * sizeof devices.device[0]);
-    live->page->updated_ns = now_ns();
+    live->page->updated_ns = ebb_now_ns();
     atomic_store_explicit(&live->page->sequence, before + 2, memory_order_release);
 }
 
 static bool is_old(const struct ebb_live_page *live)
 {
-    return !live->tried || (live->page && now_ns() - live->page->updated_ns >= INTERVAL_NS);
+    return !live->tried || (live->page && ebb_now_ns() - live->page->updated_ns >= INTERVAL_NS);
 }
 
 void ebb_live_refresh(ebb_t *ebb)
