@@ -67,8 +67,8 @@ static void site_written(ebb_device_t *dev, uint32_t place)
 
 static ebb_status_t wait_for(drive_t *drive, CUstream stream, uint32_t action)
 {
-    if (drive->copied[action])
-        EBB_DRIVER(cuStreamWaitEvent, 0, (stream, drive->done[action], 0));
+    if (drive->copy[action].bytes)
+        EBB_DRIVER(cuStreamWaitEvent, 0, (stream, drive->copy[action].done, 0));
     return 0;
 }
 
@@ -76,12 +76,13 @@ static ebb_status_t wait_for(drive_t *drive, CUstream stream, uint32_t action)
 static void time_copy(ebb_device_t *dev, uint32_t index, ebb_direction_t direction)
 {
     drive_t *drive = ebb_driven(dev);
+    const ebb_drive_copy_t *c = &drive->copy[index];
     float ms = 0;
-    if (!drive->copied[index] || ebb_driver.cuEventQuery(drive->done[index]) ||
-        ebb_driver.cuEventElapsedTime(&ms, drive->begun[index], drive->done[index]) || !(ms > 0))
+    if (!c->bytes || ebb_driver.cuEventQuery(c->done) ||
+        ebb_driver.cuEventElapsedTime(&ms, c->begun, c->done) || !(ms > 0))
         return;
     drive->pace.copied_ns[direction] += (double)ms * 1e6;
-    drive->pace.copied_bytes[direction] += (double)drive->copied[index];
+    drive->pace.copied_bytes[direction] += (double)c->bytes;
 }
 
 /* True: the host block has what is in the place; where an operation has written it unseen, the device sees to that. */
@@ -129,6 +130,7 @@ static ebb_status_t issue_copy(ebb_device_t *dev, uint32_t index)
     drive_t *drive = ebb_driven(dev);
     const ebb_action_t *a = &drive->plan->action[index];
     const uint32_t place = ebb_place_now(dev, a->place);
+    ebb_drive_copy_t *c = &drive->copy[index];
     ebb_direction_t direction = a->kind == EBB_EVICT ? EBB_OUT : EBB_IN;
     ebb_stream_t *copies = ebb_copy_stream(drive->device, direction);
     if (!copies)
@@ -137,13 +139,13 @@ static ebb_status_t issue_copy(ebb_device_t *dev, uint32_t index)
     if (direction == EBB_IN || !drive->spares[a->place])
         time_copy(dev, index, direction);
     EBB_TRY(ebb_guard_open(dev, place));
-    EBB_TRY(ebb_streams_after(dev, stream, a->after, drive->before[index]));
+    EBB_TRY(ebb_streams_after(dev, stream, a->after, c->before));
     for (uint32_t i = 0; i < a->wait_count; i++)
         EBB_TRY(wait_for(drive, stream, drive->plan->wait[a->first_wait + i]));
-    EBB_DRIVER(cuEventRecord, 0, (drive->begun[index], stream));
+    EBB_DRIVER(cuEventRecord, 0, (c->begun, stream));
     EBB_TRY(copy(dev, a, copies));
-    EBB_DRIVER(cuEventRecord, 0, (drive->done[index], stream));
-    drive->copied[index] = ebb_content_bytes(dev, place);
+    EBB_DRIVER(cuEventRecord, 0, (c->done, stream));
+    c->bytes = ebb_content_bytes(dev, place);
     return 0;
 }
 

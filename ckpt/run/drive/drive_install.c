@@ -320,9 +320,9 @@ static ebb_status_t make_events(drive_t *drive)
         ebb_action_kind_t kind = drive->plan->action[i].kind;
         if (kind != EBB_EVICT && kind != EBB_FETCH)
             continue;
-        EBB_TRY(make_event(&drive->before[i], CU_EVENT_DISABLE_TIMING));
-        EBB_TRY(make_event(&drive->begun[i], CU_EVENT_DEFAULT));
-        EBB_TRY(make_event(&drive->done[i], CU_EVENT_DEFAULT));
+        EBB_TRY(make_event(&drive->copy[i].before, CU_EVENT_DISABLE_TIMING));
+        EBB_TRY(make_event(&drive->copy[i].begun, CU_EVENT_DEFAULT));
+        EBB_TRY(make_event(&drive->copy[i].done, CU_EVENT_DEFAULT));
     }
     for (uint32_t p = 0; p < drive->trace->operation_count; p++)
         for (uint32_t k = 0; drive->join_first[p] < drive->join_first[p + 1] && k < 4; k++)
@@ -376,10 +376,7 @@ static bool allocate(drive_t *drive)
     drive->site = calloc((size_t)drive->plan->place_count + 1, sizeof *drive->site);
     drive->at = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->at);
     drive->issued = calloc(n + 1, sizeof *drive->issued);
-    drive->before = calloc(actions + 1, sizeof(CUevent));
-    drive->begun = calloc(actions + 1, sizeof(CUevent));
-    drive->done = calloc(actions + 1, sizeof(CUevent));
-    drive->copied = calloc(actions + 1, sizeof *drive->copied);
+    drive->copy = calloc(actions + 1, sizeof *drive->copy);
     drive->join_first = calloc(n + 2, sizeof *drive->join_first);
     drive->join_action = calloc(actions + 1, sizeof *drive->join_action);
     drive->death_first = calloc(n + 3, sizeof *drive->death_first);
@@ -390,9 +387,9 @@ static bool allocate(drive_t *drive)
     drive->first_touch = ebb_trace_first_touches(drive->trace);
     drive->spares = calloc((size_t)drive->plan->place_count + 1, 1);
     return drive->chunk && drive->pool && drive->persistent && drive->site && drive->at && drive->issued &&
-           drive->before && drive->begun && drive->done && drive->copied && drive->join_first &&
-           drive->join_action && drive->death_first && drive->death && drive->stall &&
-           drive->orphans.buffer && drive->orphans.given_up && drive->first_touch && drive->spares;
+           drive->copy && drive->join_first && drive->join_action && drive->death_first && drive->death &&
+           drive->stall && drive->orphans.buffer && drive->orphans.given_up && drive->first_touch &&
+           drive->spares;
 }
 
 /* ---- all of it, or nothing ---- */
@@ -527,6 +524,12 @@ void ebb_site_release(ebb_device_t *dev, site_t *s)
     free(s->overlapping);
 }
 
+static void destroy_event(CUevent event)
+{
+    if (event)
+        ebb_driver.cuEventDestroy_v2(event);
+}
+
 void ebb_drive_take_apart(ebb_device_t *dev)
 {
     drive_t *drive = ebb_driven(dev);
@@ -539,26 +542,19 @@ void ebb_drive_take_apart(ebb_device_t *dev)
             keep_chunks(dev, i);
         ebb_site_release(drive->device, &drive->site[i]);
     }
-    for (uint32_t i = 0; drive->before && drive->begun && drive->done && i < drive->plan->action_count; i++) {
-        if (drive->before[i])
-            ebb_driver.cuEventDestroy_v2(drive->before[i]);
-        if (drive->begun[i])
-            ebb_driver.cuEventDestroy_v2(drive->begun[i]);
-        if (drive->done[i])
-            ebb_driver.cuEventDestroy_v2(drive->done[i]);
+    for (uint32_t i = 0; drive->copy && i < drive->plan->action_count; i++) {
+        destroy_event(drive->copy[i].before);
+        destroy_event(drive->copy[i].begun);
+        destroy_event(drive->copy[i].done);
     }
     for (size_t i = 0; drive->stall && i < 4 * (size_t)drive->trace->operation_count; i++)
-        if (drive->stall[i])
-            ebb_driver.cuEventDestroy_v2(drive->stall[i]);
+        destroy_event(drive->stall[i]);
     free(drive->chunk);
     free(drive->pool);
     free(drive->persistent);
     free(drive->site);
     free(drive->at);
-    free(drive->before);
-    free(drive->begun);
-    free(drive->done);
-    free(drive->copied);
+    free(drive->copy);
     free(drive->join_first);
     free(drive->join_action);
     free(drive->death_first);
@@ -573,8 +569,8 @@ void ebb_drive_take_apart(ebb_device_t *dev)
     drive->pool = drive->persistent = NULL;
     drive->site = NULL;
     drive->at = NULL;
-    drive->before = drive->begun = drive->done = drive->stall = NULL;
-    drive->copied = NULL;
+    drive->copy = NULL;
+    drive->stall = NULL;
     drive->join_first = drive->join_action = drive->death_first = drive->death = drive->first_touch = NULL;
     drive->spares = NULL;
     drive->small_slab = NULL;

@@ -166,9 +166,9 @@ static ebb_status_t join_fetches(ebb_device_t *dev, const ebb_operation_t *op)
     for (uint32_t i = 0; i < op->access_count; i++) {
         const uint32_t number = op->access[i].buffer->number;
         for (uint32_t a = 0; number && a < drive->plan->action_count; a++)
-            if (drive->plan->action[a].kind == EBB_FETCH && drive->copied[a] &&
+            if (drive->plan->action[a].kind == EBB_FETCH && drive->copy[a].bytes &&
                 ebb_place_now(dev, drive->plan->action[a].place) == drive->at[number - 1])
-                EBB_DRIVER(cuStreamWaitEvent, 0, (ebb_stream_handle(op->stream), drive->done[a], 0));
+                EBB_DRIVER(cuStreamWaitEvent, 0, (ebb_stream_handle(op->stream), drive->copy[a].done, 0));
     }
     return ebb_streams_gather(dev, ebb_drive_stream_number(dev, op->stream), EBB_ALL_STREAMS);
 }

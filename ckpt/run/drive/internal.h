@@ -74,6 +74,12 @@ typedef struct ebb_drive_edge {
     uint32_t from, recorded, to, waited;
 } ebb_drive_edge_t;
 
+/* An evict's or a fetch's, of the last step in which it was issued. */
+typedef struct ebb_drive_copy {
+    CUevent before, begun, done; /* compute at the action's point; its copy begins, and ends */
+    size_t bytes;                /* behind which `done` is; 0: none yet */
+} ebb_drive_copy_t;
+
 /* An event of the program's, recorded in this step. */
 typedef struct ebb_drive_event {
     CUevent event;
@@ -117,9 +123,8 @@ typedef struct drive {
     uint32_t outliving;     /* buffers that are others in the next step: how many are alive between steps */
     ebb_slab_t *small_slab; /* plans that are installed together may have one */
     ebb_issued_t *issued;   /* [operations] of this step; behind the cursor, or left out, of an earlier one */
-    CUevent *before, *begun, *done; /* [actions]: compute at the action's point; its copy begins, and ends */
-    size_t *copied;       /* [actions]: bytes of the last copy, behind which `done` is; 0: none yet */
-    uint32_t *join_first; /* [operations + 1]: into join_action, sorted by operation */
+    ebb_drive_copy_t *copy; /* [actions] */
+    uint32_t *join_first;   /* [operations + 1]: into join_action, sorted by operation */
     uint32_t *join_action;
     uint32_t *death_first; /* [operations + 2]: into death, by the operation before which a buffer dies */
     uint32_t *death;       /* [buffers] born in the step */
