@@ -514,7 +514,7 @@ static void begin_driving_with(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t
 void ebb_variant_drive(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present)
 {
     char why[160];
-    if (ebb_drive_knows_all(dev, k->learned, present) ||
+    if (ebb_drive_knows_all(dev, k->learned, present, true) ||
         !ebb_rotation_period(k->learned->trace, why, sizeof why)) {
         k->unknown = 0;
         ebb_variant_hear(dev, k, present);
@@ -569,8 +569,9 @@ bool ebb_variant_install_beside(ebb_device_t *dev, ebb_variant_t *k)
         return false; /* what it would agree with may be another plan soon */
     if (!ebb_variant_make_sized(k))
         return false;
-    ebb_boundary_t *boundary =
-        k->alone || !ebb_drive_is_ready(dev, k->learned) ? NULL : ebb_drive_boundary(dev, k->learned);
+    ebb_boundary_t *boundary = k->alone || !ebb_drive_knows_all(dev, k->learned, NULL, false)
+                                   ? NULL
+                                   : ebb_drive_boundary(dev, k->learned);
     const bool agrees = boundary && k->plan && ebb_boundary_agrees(boundary, k->plan, why, sizeof why);
     if (boundary && (agrees || !leads(dev, k))) {
         if (k->plan && !agrees)
@@ -591,7 +592,7 @@ void ebb_run_install_others(ebb_device_t *dev)
     for (int i = 0; i < (int)EBB_STEP_VARIANTS && runner->driving == driving; i++) {
         ebb_variant_t *k = ebb_variant_of(dev, i);
         if (k == driving || k->phase != EBB_PHASE_DRIVE || !k->plan || k->alone ||
-            !ebb_drive_is_ready(dev, k->learned))
+            !ebb_drive_knows_all(dev, k->learned, NULL, false))
             continue;
         ebb_boundary_t *boundary = ebb_drive_boundary(dev, k->learned);
         if (boundary && ebb_boundary_agrees(boundary, k->plan, why, sizeof why)) {

@@ -65,11 +65,9 @@ enum { EBB_DRIVES = 24 };
 size_t ebb_drive_room(ebb_device_t *dev, ebb_recording_t *learned, ebb_buffer_t *const *present);
 /* And bytes of pinned host memory: what is left, and what the buffers that outlive its steps have. */
 size_t ebb_drive_host_room(ebb_device_t *dev, const ebb_recording_t *learned, ebb_buffer_t *const *present);
-/* Whether they are all known. */
-bool ebb_drive_knows_all(ebb_device_t *dev, const ebb_recording_t *learned, ebb_buffer_t *const *present);
-
-/* Whether all that outlives its steps is there; of what goes round nothing is known here. */
-bool ebb_drive_is_ready(ebb_device_t *dev, const ebb_recording_t *learned);
+/* Whether all that outlives its steps is there: of what goes round (`rotating`), or of the rest, for which `present` is not needed. */
+bool ebb_drive_knows_all(ebb_device_t *dev, const ebb_recording_t *learned, ebb_buffer_t *const *present,
+                         bool rotating);
 
 /* A plan is driven beside which one for this recording may be: it is at a boundary, so that no buffer has memory that the other would use. */
 bool ebb_drive_may_share(ebb_device_t *dev, const ebb_recording_t *learned);

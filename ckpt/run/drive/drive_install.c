@@ -29,20 +29,12 @@ ebb_buffer_t *ebb_recorded_buffer(ebb_device_t *dev, const ebb_recording_t *lear
     return b && b->generation == learned->generation[id] ? b : NULL;
 }
 
-bool ebb_drive_knows_all(ebb_device_t *dev, const ebb_recording_t *learned, ebb_buffer_t *const *present)
+bool ebb_drive_knows_all(ebb_device_t *dev, const ebb_recording_t *learned, ebb_buffer_t *const *present,
+                         bool rotating)
 {
     for (uint32_t i = 0; i < learned->trace->buffer_count; i++)
-        if (persists(&learned->trace->buffer[i]) && ebb_trace_rotates(learned->trace, i) &&
+        if (persists(&learned->trace->buffer[i]) && ebb_trace_rotates(learned->trace, i) == rotating &&
             !ebb_recorded_buffer(dev, learned, present, i))
-            return false;
-    return true;
-}
-
-bool ebb_drive_is_ready(ebb_device_t *dev, const ebb_recording_t *learned)
-{
-    for (uint32_t i = 0; i < learned->trace->buffer_count; i++)
-        if (persists(&learned->trace->buffer[i]) && !ebb_trace_rotates(learned->trace, i) &&
-            !ebb_recorded_buffer(dev, learned, NULL, i))
             return false;
     return true;
 }
