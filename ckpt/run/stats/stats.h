@@ -73,7 +73,7 @@ typedef struct ebb_device_list {
 void ebb_devices_gather(ebb_t *ebb, ebb_device_list_t *out);
 /* Of all; `device` is their count. */
 ebb_device_statistics_t ebb_devices_sum(const ebb_device_list_t *list);
-/* `, "devices": [...]`: the last member of a JSON object (devices_print.c, of libebb.so and the command). */
+/* `, "devices": [...]`: the last member of a JSON object (shared.c). */
 void ebb_devices_print(const ebb_device_list_t *list, FILE *out);
 
 /* ---- of all devices (stats.c) ---- */
