@@ -216,7 +216,7 @@ typedef struct ebb_boundary {
 ebb_boundary_t *ebb_boundary_new(uint32_t buffer_count, uint32_t chunks);
 void ebb_boundary_delete(ebb_boundary_t *boundary);
 
-/* Whether a plan can be driven from there. False: `why` says what is elsewhere, in one line. */
+/* Whether a plan can be driven from there. False: `why` (or NULL, 0) says what is elsewhere, in one line. */
 bool ebb_boundary_agrees(const ebb_boundary_t *boundary, const ebb_plan_t *plan, char *why, size_t why_bytes);
 
 /* On how many chunks a place must lie, and on which. No boundary (NULL), or no buffer's place: wherever it likes. */
@@ -245,7 +245,7 @@ static inline uint32_t ebb_boundary_chunk(const ebb_boundary_t *b, uint32_t plac
 enum { EBB_MOST_TURNS = 12 }; /* the longest period */
 
 /* The period in steps; 1: nothing rotates. 0: what outlives the step forms no rings of equal buffers, or the period is too
- * long; `why` says which buffer, in one line. */
+ * long, or there is no memory; `why` (or NULL, 0) says which buffer, in one line. */
 uint32_t ebb_rotation_period(const ebb_trace_t *trace, char *why, size_t why_bytes);
 
 /* From one step to the next: place [buffers], by the buffers' numbers. The period must not be 0. */

@@ -469,14 +469,13 @@ static void begin_driving_with(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t
                                const ebb_boundary_t *boundary)
 {
     struct ebb_runner *runner = dev->run->runner;
-    char why[160];
     revise_plan(dev, k, present);
     ebb_log(EBB_DEBUG, !k->plan    ? "making a plan" /* tests look for it */
                        : k->untold ? "installing the plan"
                                    : "installing the plan again");
     if (!k->plan)
         ask_for_plan(dev, k, present, boundary);
-    if (!k->plan || (boundary && !ebb_boundary_agrees(boundary, k->plan, why, sizeof why)))
+    if (!k->plan || (boundary && !ebb_boundary_agrees(boundary, k->plan, NULL, 0)))
         return;
     if (k->untold)
         note_reserved(dev, k, limits_of(dev, k, present).device_bytes);
@@ -513,9 +512,8 @@ static void begin_driving_with(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t
 /* Not before it is known which buffers a step begins with, if that is of any use. */
 void ebb_variant_drive(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present)
 {
-    char why[160];
     if (ebb_drive_knows_all(dev, k->learned, present, true) ||
-        !ebb_rotation_period(k->learned->trace, why, sizeof why)) {
+        !ebb_rotation_period(k->learned->trace, NULL, 0)) {
         k->unknown = 0;
         ebb_variant_hear(dev, k, present);
         if (k->phase != EBB_PHASE_DRIVE || is_being_made(k))
@@ -563,7 +561,6 @@ static bool leads(ebb_device_t *dev, const ebb_variant_t *k)
 bool ebb_variant_install_beside(ebb_device_t *dev, ebb_variant_t *k)
 {
     struct ebb_runner *runner = dev->run->runner;
-    char why[160];
     ebb_variant_hear(dev, k, NULL);
     if (k->phase != EBB_PHASE_DRIVE || is_being_made(k) || (runner->driving && runner->driving->job))
         return false; /* what it would agree with may be another plan soon */
@@ -572,7 +569,7 @@ bool ebb_variant_install_beside(ebb_device_t *dev, ebb_variant_t *k)
     ebb_boundary_t *boundary = k->alone || !ebb_drive_knows_all(dev, k->learned, NULL, false)
                                    ? NULL
                                    : ebb_drive_boundary(dev, k->learned);
-    const bool agrees = boundary && k->plan && ebb_boundary_agrees(boundary, k->plan, why, sizeof why);
+    const bool agrees = boundary && k->plan && ebb_boundary_agrees(boundary, k->plan, NULL, 0);
     if (boundary && (agrees || !leads(dev, k))) {
         if (k->plan && !agrees)
             ebb_variant_forget_plan(dev, k);
@@ -585,7 +582,6 @@ bool ebb_variant_install_beside(ebb_device_t *dev, ebb_variant_t *k)
 void ebb_run_install_others(ebb_device_t *dev)
 {
     struct ebb_runner *runner = dev->run->runner;
-    char why[160];
     ebb_variant_t *const driving = runner->driving;
     if (driving && driving->job)
         return;
@@ -595,7 +591,7 @@ void ebb_run_install_others(ebb_device_t *dev)
             !ebb_drive_knows_all(dev, k->learned, NULL, false))
             continue;
         ebb_boundary_t *boundary = ebb_drive_boundary(dev, k->learned);
-        if (boundary && ebb_boundary_agrees(boundary, k->plan, why, sizeof why)) {
+        if (boundary && ebb_boundary_agrees(boundary, k->plan, NULL, 0)) {
             begin_driving_with(dev, k, NULL, boundary);
             if (runner->driving != driving && ebb_drive_active(dev) &&
                 ebb_drive_change(dev, ebb_variant_number(dev, driving)))

@@ -222,8 +222,7 @@ static ebb_status_t find_hosts(ebb_device_t *dev)
 /* False: the trace is none that a plan can be driven for. */
 static bool find_rings(drive_t *drive)
 {
-    char why[160];
-    drive->period = ebb_rotation_period(drive->trace, why, sizeof why);
+    drive->period = ebb_rotation_period(drive->trace, NULL, 0);
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
         drive->at[i] = i;
         drive->outliving += ebb_trace_rotates(drive->trace, i) && drive->trace->buffer[i].dies == EBB_NONE;

@@ -457,18 +457,11 @@ static const ebb_persistent_t *persistent_as(ebb_device_t *dev, const ebb_record
     return index == EBB_NONE ? NULL : &share->persistent[index];
 }
 
-static bool rotates(const ebb_trace_t *t)
-{
-    for (uint32_t i = 0; i < t->buffer_count; i++)
-        if (ebb_trace_rotates(t, i))
-            return true;
-    return false;
-}
-
 bool ebb_drive_may_share(ebb_device_t *dev, const ebb_recording_t *learned)
 {
     const drive_t *drive = ebb_driven(dev);
-    return ebb_drive_at_boundary(dev) && drive->period == 1 && !ebb_options.guard && !rotates(learned->trace);
+    return ebb_drive_at_boundary(dev) && drive->period == 1 && !ebb_options.guard &&
+           ebb_rotation_period(learned->trace, NULL, 0) == 1;
 }
 
 ebb_boundary_t *ebb_drive_boundary(ebb_device_t *dev, const ebb_recording_t *learned)
