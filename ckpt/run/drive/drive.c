@@ -571,7 +571,7 @@ static uint32_t first_stream(drive_t *drive)
 static ebb_status_t begin_on_device(ebb_device_t *dev)
 {
     drive_t *drive = ebb_driven(dev);
-    EBB_TRY(ebb_streams_gather(dev, first_stream(drive), EBB_ALL_STREAMS));
+    EBB_TRY(ebb_streams_order(dev, first_stream(drive), EBB_ALL_STREAMS));
     ebb_step_clock_begin(&drive->clock, drive->step, ebb_stream_handle(drive->stream));
     return ebb_streams_scatter(dev, first_stream(drive), EBB_ALL_STREAMS);
 }
@@ -599,7 +599,7 @@ const char *ebb_drive_arrange(ebb_device_t *dev, const ebb_operation_t *op)
 void ebb_drive_end_step(ebb_device_t *dev)
 {
     if (issue_actions(dev, UINT32_MAX - 1) ||
-        ebb_streams_gather(dev, first_stream(ebb_driven(dev)), EBB_ALL_STREAMS)) {
+        ebb_streams_order(dev, first_stream(ebb_driven(dev)), EBB_ALL_STREAMS)) {
         ebb_log(EBB_WARN, "%s", ebb_last_failure());
         ebb_drive_leave(dev, "the driver refused an action");
         return;

@@ -58,12 +58,6 @@ ebb_status_t ebb_streams_order(ebb_device_t *dev, uint32_t stream, uint32_t afte
     return ebb_streams_after(dev, ebb_stream_handle(ebb_drive_stream(dev, stream)), after, drive->order.turn);
 }
 
-ebb_status_t ebb_streams_gather(ebb_device_t *dev, uint32_t stream, uint32_t others)
-{
-    drive_t *drive = ebb_driven(dev);
-    return drive->streams > 1 ? ebb_streams_order(dev, stream, others) : 0;
-}
-
 /* The copies' streams too: what they bring takes memory that the stream has read. */
 ebb_status_t ebb_streams_scatter(ebb_device_t *dev, uint32_t stream, uint32_t others)
 {

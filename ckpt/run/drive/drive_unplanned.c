@@ -170,7 +170,7 @@ static ebb_status_t join_fetches(ebb_device_t *dev, const ebb_operation_t *op)
                 ebb_place_now(dev, drive->plan->action[a].place) == drive->at[number - 1])
                 EBB_DRIVER(cuStreamWaitEvent, 0, (ebb_stream_handle(op->stream), drive->copy[a].done, 0));
     }
-    return ebb_streams_gather(dev, ebb_drive_stream_number(dev, op->stream), EBB_ALL_STREAMS);
+    return ebb_streams_order(dev, ebb_drive_stream_number(dev, op->stream), EBB_ALL_STREAMS);
 }
 
 /* By what is none of the plan's and comes before this operation. */

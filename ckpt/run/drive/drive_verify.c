@@ -169,7 +169,7 @@ void ebb_drive_verify_discard(ebb_device_t *dev, uint32_t action)
                               .trial = c->trial};
     if ((!d.trial && !ebb_options.verify) || ebb_guard_open(dev, ebb_place_now(dev, c->buffer)))
         return;
-    if (!ebb_streams_gather(dev, c->stream, c->users) &&
+    if (!ebb_streams_order(dev, c->stream, c->users) &&
         !ebb_verify_dropping(dev, drive->learned, &d, stream_of(drive, c)) && d.trial)
         keep_copy(drive, c);
     if (ebb_streams_scatter(dev, c->stream, c->streams))
@@ -181,8 +181,7 @@ void ebb_drive_verify_replay(ebb_device_t *dev, uint32_t action)
     drive_t *drive = ebb_driven(dev);
     for (uint32_t i = drive->check_at[action]; i != EBB_NONE; i = drive->check[i].next) {
         check_t *c = &drive->check[i];
-        if (!ebb_verify_is_hashed(drive->learned, c->buffer) ||
-            ebb_streams_gather(dev, c->stream, c->users) ||
+        if (!ebb_verify_is_hashed(drive->learned, c->buffer) || ebb_streams_order(dev, c->stream, c->users) ||
             ebb_verify_made(dev, drive->learned, c->buffer, stream_of(drive, c), address_of(drive, c),
                             c->bytes))
             continue;

@@ -345,10 +345,9 @@ void ebb_streams_tear_down(ebb_device_t *dev);
 /* `waiter` waits for everything that these of the program's streams (bits) have been given; by an event, which is recorded
  * as often as need be. */
 ebb_status_t ebb_streams_after(ebb_device_t *dev, CUstream waiter, uint32_t after, CUevent event);
-ebb_status_t ebb_streams_order(ebb_device_t *dev, uint32_t stream, uint32_t after);
 #define EBB_ALL_STREAMS UINT32_MAX
-/* The stream waits for these others (one bit for each), or they, and copies, for it. */
-ebb_status_t ebb_streams_gather(ebb_device_t *dev, uint32_t stream, uint32_t others);
+/* The stream waits for these others (bits), or they, and copies, for it. */
+ebb_status_t ebb_streams_order(ebb_device_t *dev, uint32_t stream, uint32_t after);
 ebb_status_t ebb_streams_scatter(ebb_device_t *dev, uint32_t stream, uint32_t others);
 void ebb_streams_begin_step(ebb_device_t *dev);
 /* NULL, or what of the program's order has not come that was to come before the operation. */
