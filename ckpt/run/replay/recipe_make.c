@@ -185,12 +185,9 @@ static void want_inputs(ebb_device_t *dev, uint32_t id, bool wanted)
     ebb_tracked_t *tracked = dev->run->tracked;
     const recipe_t r = ebb_recipe_of(dev, id);
     for (uint32_t i = 0; i < r.count; i++)
-        for (uint32_t k = 0; k < ebb_recorded(dev, r.operation[i])->access_count; k++) {
-            if (!ebb_is_there(dev, id, r.operation[i], k))
-                continue;
-            ebb_access_t input = {.buffer = tracked->buffer[ebb_accesses(dev, r.operation[i])[k].buffer]};
-            ebb_residence_want(&(ebb_operation_t){.access = &input, .access_count = 1}, wanted);
-        }
+        for (uint32_t k = 0; k < ebb_recorded(dev, r.operation[i])->access_count; k++)
+            if (ebb_is_there(dev, id, r.operation[i], k))
+                ebb_residence_want(tracked->buffer[ebb_accesses(dev, r.operation[i])[k].buffer], wanted);
 }
 
 /* An input that is dropped; EBB_NONE: all are there. */

@@ -183,14 +183,11 @@ ebb_status_t ebb_residence_restore(ebb_buffer_t *b, ebb_stream_t *stream)
     return 0;
 }
 
-void ebb_residence_want(const ebb_operation_t *op, bool wanted)
+void ebb_residence_want(ebb_buffer_t *b, bool wanted)
 {
-    for (uint32_t i = 0; i < op->access_count; i++) {
-        ebb_buffer_t *b = op->access[i].buffer;
-        ebb_residence_t *r = wanted ? ebb_residence_of(b) : b->residence;
-        if (r && (wanted || r->wanted))
-            r->wanted += wanted ? 1 : -1u;
-    }
+    ebb_residence_t *r = wanted ? ebb_residence_of(b) : b->residence;
+    if (r && (wanted || r->wanted))
+        r->wanted += wanted ? 1 : -1u;
 }
 
 /* What was dropped is rebuilt one by one, with nothing else held: so no more has to fit than the operation itself needs, or one
@@ -203,10 +200,12 @@ static ebb_status_t restore_dropped(const ebb_operation_t *op)
         any = ebb_where(op->access[i].buffer) == EBB_DROPPED;
     if (!any)
         return 0;
-    ebb_residence_want(op, true);
+    for (uint32_t i = 0; i < op->access_count; i++)
+        ebb_residence_want(op->access[i].buffer, true);
     for (uint32_t i = 0; i < op->access_count && !status; i++)
         status = ebb_residence_restore(op->access[i].buffer, op->stream);
-    ebb_residence_want(op, false);
+    for (uint32_t i = 0; i < op->access_count; i++)
+        ebb_residence_want(op->access[i].buffer, false);
     return status;
 }
 
@@ -217,16 +216,14 @@ static ebb_status_t restore_all(ebb_device_t *dev, ebb_stream_t *stream)
 {
     ebb_status_t status = 0;
     for (ebb_buffer_t *b = ebb_buffer_oldest(dev); b; b = b->newer)
-        if (ebb_residence_of(b))
-            ((ebb_residence_t *)b->residence)->wanted++;
+        ebb_residence_want(b, true);
     for (ebb_buffer_t *b = ebb_buffer_oldest(dev); b && !status;) {
         const bool dropped = ebb_where(b) == EBB_DROPPED;
         status = ebb_residence_restore(b, stream);
         b = dropped ? ebb_buffer_oldest(dev) : b->newer;
     }
     for (ebb_buffer_t *b = ebb_buffer_oldest(dev); b; b = b->newer)
-        if (b->residence && ((ebb_residence_t *)b->residence)->wanted)
-            ((ebb_residence_t *)b->residence)->wanted--;
+        ebb_residence_want(b, false);
     return status;
 }
 

@@ -74,8 +74,8 @@ void ebb_residence_look_ahead(ebb_device_t *dev);
 ebb_status_t ebb_residence_blank(ebb_buffer_t *buffer, ebb_stream_t *stream);
 /* Instead of what was to be made: DROPPED again; the host waits for the stream. */
 void ebb_residence_unblank(ebb_buffer_t *buffer, ebb_stream_t *stream);
-/* The buffers of an operation are needed soon, or not any more: they may be copied out meanwhile, not dropped. */
-void ebb_residence_want(const ebb_operation_t *operation, bool wanted);
+/* The buffer is needed soon, or not any more: it may be copied out meanwhile, not dropped. */
+void ebb_residence_want(ebb_buffer_t *buffer, bool wanted);
 /* ebb has issued something on `stream`, up to `mark`, that touches the resident buffer. */
 ebb_status_t ebb_residence_used(ebb_buffer_t *buffer, ebb_mark_t mark);
 /* A content that a plan has given up: that of the unmapped buffer is nowhere, ebb_recipe_rebuild makes it (DROPPED). `copy`: a block
