@@ -242,6 +242,11 @@ static inline double ebb_variant_alone_ns(const ebb_variant_t *k)
 {
     return k->sized ? k->sized_ns : k->learned->alone_ns;
 }
+/* What is recorded of it, finished or not; NULL: it has no profile. */
+static inline ebb_recording_t *ebb_variant_recording(const ebb_variant_t *k)
+{
+    return k->profile ? ebb_profile_recording(k->profile) : NULL;
+}
 /* Whose steps these are. */
 static inline ebb_variant_t *ebb_variant_itself(ebb_variant_t *k)
 {

@@ -160,10 +160,8 @@ static ebb_recording_t *recording_of(ebb_device_t *dev, const ebb_variant_t *k, 
 {
     struct ebb_runner *runner = dev->run->runner;
     const ebb_step_variant_t info = ebb_step_variant(runner->finder, ebb_variant_number(dev, k));
-    ebb_recording_t *r = k->profile && info.serial == k->serial && info.family == family
-                             ? ebb_profile_recording(k->profile)
-                             : NULL;
-    return r && r->trace ? r : NULL;
+    ebb_recording_t *r = ebb_variant_recording(k);
+    return r && r->trace && info.serial == k->serial && info.family == family ? r : NULL;
 }
 
 /* What was learned of the variant; else what is recorded of it or of one that differs in sizes only, and of these the one that is

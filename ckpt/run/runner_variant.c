@@ -20,7 +20,7 @@ void ebb_variant_forget(ebb_device_t *dev, ebb_variant_t *k)
 {
     if (ebb_drive_installed(dev, ebb_variant_number(dev, k)))
         ebb_run_leave(dev, "what was learned of this step variant is forgotten");
-    if (k->profile && ebb_tracker_follows(dev, ebb_profile_recording(k->profile)))
+    if (ebb_tracker_follows(dev, ebb_variant_recording(k)))
         ebb_tracker_end(dev);
     ebb_variant_forget_sizes(dev, k);
     ebb_variant_forget_ahead(dev, k);

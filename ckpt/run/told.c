@@ -33,12 +33,6 @@ bool ebb_run_budget(ebb_device_t *dev, size_t bytes)
 
 /* ---- buffers that are kept ---- */
 
-static ebb_recording_t *recording_of(const ebb_variant_t *k)
-{
-    ebb_recording_t *r = k->learned ? k->learned : k->profile ? ebb_profile_recording(k->profile) : NULL;
-    return r && r->trace ? r : NULL;
-}
-
 /* Of what is followed or driven, if it is one of its numbers; what outlives steps is noted when a plan is installed (runner_plan.c). */
 static void note_kept(ebb_device_t *dev, ebb_recording_t *learned, uint32_t number)
 {
@@ -51,8 +45,8 @@ static void note_kept_no_more(ebb_device_t *dev)
     struct ebb_runner *runner = dev->run->runner;
     runner->terms++;
     for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++) {
-        ebb_recording_t *r = recording_of(&runner->variant[i]);
-        if (r)
+        ebb_recording_t *r = ebb_variant_recording(&runner->variant[i]);
+        if (r && r->trace)
             ebb_recording_keep_nothing(r);
     }
 }
