@@ -38,19 +38,19 @@ void ebb_drive_waited(ebb_device_t *dev)
 /* ---- where contents are ---- */
 
 /* Its chunks are about to be written: no place has its content there any more. */
-static void clear_site(drive_t *drive, site_t *s)
+static void clear_site(drive_t *drive, uint32_t place)
 {
-    if (!s->device)
-        for (uint32_t i = 0; i < s->overlapping_count; i++)
-            drive->site[s->overlapping[i]].device = false;
-    s->device = false;
+    if (!drive->site[place].device)
+        for (uint32_t i = drive->overlap_first[place]; i < drive->overlap_first[place + 1]; i++)
+            drive->site[drive->overlap[i]].device = false;
+    drive->site[place].device = false;
 }
 
 void ebb_site_take(ebb_device_t *dev, uint32_t place)
 {
     drive_t *drive = ebb_driven(dev);
     site_t *s = &drive->site[place];
-    clear_site(drive, s);
+    clear_site(drive, place);
     s->device = s->written = true;
     s->given_up = false;
 }
@@ -115,7 +115,7 @@ static ebb_status_t copy(ebb_device_t *dev, const ebb_action_t *a, ebb_stream_t 
     if (a->kind == EBB_EVICT && !drive->spares[a->place])
         s->hashed = NULL; /* of what another plan has copied */
     if (a->kind == EBB_FETCH)
-        clear_site(drive, s); /* a part of the copy may be under way when the driver refuses another */
+        clear_site(drive, place); /* a part of the copy may be under way when the driver refuses another */
     EBB_TRY(ebb_copy_issue(drive->device, a->kind == EBB_EVICT ? EBB_OUT : EBB_IN, s->range->base, s->host.at,
                            ebb_content_bytes(dev, place)));
     if (a->kind == EBB_FETCH)

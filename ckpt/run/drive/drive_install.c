@@ -5,6 +5,7 @@
 
 #include "alloc/base/driver.h"
 #include "alloc/base/status.h"
+#include "alloc/base/table.h"
 #include "alloc/device.h"
 #include "ckpt/plan/plan.h"
 #include "ckpt/run/drive/internal.h"
@@ -142,8 +143,7 @@ static void take_over(ebb_device_t *dev)
         s->buffer->number = i + 1;
         drive->living += ebb_trace_rotates(drive->trace, i);
     }
-    for (uint32_t i = 0; i < drive->plan->place_count; i++)
-        drive->site[i].owned = true;
+    drive->owned = true;
     ebb_share_gather_hosts(dev);
 }
 
@@ -154,7 +154,7 @@ static void note_evicted(ebb_device_t *dev)
     for (uint32_t step = 0; step < drive->period; step++) {
         for (uint32_t i = 0; i < drive->plan->action_count; i++)
             if (drive->plan->action[i].kind == EBB_EVICT)
-                drive->site[ebb_place_now(dev, drive->plan->action[i].place)].evicted = true;
+                drive->evicted[ebb_place_now(dev, drive->plan->action[i].place)] = true;
         if (drive->period > 1)
             ebb_rotation_turn(drive->trace, drive->at);
     }
@@ -192,7 +192,7 @@ static ebb_status_t want_hosts(ebb_device_t *dev)
     drive_t *drive = ebb_driven(dev);
     size_t count = 0, *bytes = malloc(((size_t)drive->plan->place_count + 1) * sizeof *bytes);
     for (uint32_t i = 0; bytes && i < drive->plan->place_count; i++)
-        if ((drive->site[i].evicted ||
+        if ((drive->evicted[i] ||
              (i < drive->trace->buffer_count && starts(drive, &drive->site[i], i, false))) &&
             lacks_host(dev, i))
             bytes[count++] = host_bytes(drive, i);
@@ -207,9 +207,7 @@ static ebb_status_t find_hosts(ebb_device_t *dev)
     drive_t *drive = ebb_driven(dev);
     for (uint32_t i = 0; i < drive->plan->place_count; i++) {
         site_t *s = &drive->site[i];
-        if (!s->evicted)
-            continue;
-        if (!lacks_host(dev, i))
+        if (!drive->evicted[i] || !lacks_host(dev, i))
             continue;
         const size_t bytes = host_bytes(drive, i);
         s->host = (ebb_host_t){ebb_pinned_alloc(drive->device, bytes), true, bytes};
@@ -266,11 +264,11 @@ static bool find_overlapping(drive_t *drive)
 {
     uint32_t places = drive->plan->place_count;
     uint32_t *seen = calloc((size_t)places + 1, sizeof *seen);
-    uint32_t *list = calloc((size_t)places + 1, sizeof *list);
+    uint32_t count = 0, room = 0;
     /* Which places lie on a chunk: lists by chunk, in one array. */
     uint32_t *first = calloc((size_t)drive->plan->chunk_count + 2, sizeof *first);
     uint32_t *on = calloc((size_t)drive->plan->chunk_index_count + 1, sizeof *on);
-    bool good = seen && list && first && on;
+    bool good = seen && first && on;
     for (uint32_t p = 0; good && p < places; p++)
         for (uint32_t k = 0; k < drive->plan->place[p].chunk_count; k++)
             first[chunks_of(drive, p)[k] + 2]++;
@@ -280,20 +278,20 @@ static bool find_overlapping(drive_t *drive)
         for (uint32_t k = 0; k < drive->plan->place[p].chunk_count; k++)
             on[first[chunks_of(drive, p)[k] + 1]++] = p;
     for (uint32_t p = 0; good && p < places; p++) {
-        uint32_t count = 0;
+        const uint32_t *chunk = chunks_of(drive, p);
+        seen[p] = p + 1;
         for (uint32_t k = 0; k < drive->plan->place[p].chunk_count; k++)
-            for (uint32_t i = first[chunks_of(drive, p)[k]]; i < first[chunks_of(drive, p)[k] + 1]; i++)
-                if (on[i] != p && seen[on[i]] != p + 1) {
-                    seen[on[i]] = p + 1;
-                    list[count++] = on[i];
-                }
-        if (count && (drive->site[p].overlapping = malloc(count * sizeof *list)))
-            memcpy(drive->site[p].overlapping, list, count * sizeof *list);
-        good = !count || drive->site[p].overlapping;
-        drive->site[p].overlapping_count = count;
+            for (uint32_t i = first[chunk[k]]; good && i < first[chunk[k] + 1]; i++) {
+                if (seen[on[i]] == p + 1)
+                    continue;
+                seen[on[i]] = p + 1;
+                uint32_t *other = ebb_array_append((void **)&drive->overlap, &count, &room, sizeof *other);
+                if ((good = other))
+                    *other = on[i];
+            }
+        drive->overlap_first[p + 1] = count;
     }
     free(seen);
-    free(list);
     free(first);
     free(on);
     return good;
@@ -365,6 +363,8 @@ static bool allocate(drive_t *drive)
     if (drive->persistent)
         memset(drive->persistent, 0xff, ((size_t)drive->trace->buffer_count + 1) * sizeof *drive->persistent);
     drive->site = calloc((size_t)drive->plan->place_count + 1, sizeof *drive->site);
+    drive->evicted = calloc((size_t)drive->plan->place_count + 1, 1);
+    drive->overlap_first = calloc((size_t)drive->plan->place_count + 2, sizeof *drive->overlap_first);
     drive->at = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->at);
     drive->issued = calloc(n + 1, sizeof *drive->issued);
     drive->copy = calloc(actions + 1, sizeof *drive->copy);
@@ -377,10 +377,10 @@ static bool allocate(drive_t *drive)
     drive->orphans.given_up = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->orphans.given_up);
     drive->first_touch = ebb_trace_first_touches(drive->trace);
     drive->spares = calloc((size_t)drive->plan->place_count + 1, 1);
-    return drive->chunk && drive->pool && drive->persistent && drive->site && drive->at && drive->issued &&
-           drive->copy && drive->join_first && drive->join_action && drive->death_first && drive->death &&
-           drive->stall && drive->orphans.buffer && drive->orphans.given_up && drive->first_touch &&
-           drive->spares;
+    return drive->chunk && drive->pool && drive->persistent && drive->site && drive->evicted &&
+           drive->overlap_first && drive->at && drive->issued && drive->copy && drive->join_first &&
+           drive->join_action && drive->death_first && drive->death && drive->stall &&
+           drive->orphans.buffer && drive->orphans.given_up && drive->first_touch && drive->spares;
 }
 
 /* ---- all of it, or nothing ---- */
@@ -472,9 +472,9 @@ static void keep_chunks(ebb_device_t *dev, uint32_t place)
 }
 
 /* Its buffer's content is on the device, on the chunks of its own range. */
-static bool stays(const site_t *s)
+static bool stays(const site_t *s, bool owned)
 {
-    return s->buffer && s->range && s->range->mapped && (s->owned ? s->device : !s->laid);
+    return s->buffer && s->range && s->range->mapped && (owned ? s->device : !s->laid);
 }
 
 /* Of an installation that came to nothing: residence has never given the content away. */
@@ -488,7 +488,7 @@ static void withdraw(site_t *s)
 
 static void hand_back(site_t *s)
 {
-    if (!s->range || stays(s))
+    if (!s->range || stays(s, true))
         return;
     if (s->range->mapped)
         ebb_range_unmap_from(s->range);
@@ -501,9 +501,9 @@ static void hand_back(site_t *s)
         s->host = (ebb_host_t){.at = NULL};
 }
 
-void ebb_site_release(ebb_device_t *dev, site_t *s)
+void ebb_site_release(ebb_device_t *dev, site_t *s, bool owned)
 {
-    if (s->owned)
+    if (owned)
         hand_back(s);
     else
         withdraw(s);
@@ -512,7 +512,6 @@ void ebb_site_release(ebb_device_t *dev, site_t *s)
         s->buffer->number = 0;
     }
     ebb_host_free(dev, s->host);
-    free(s->overlapping);
 }
 
 static void destroy_event(CUevent event)
@@ -529,9 +528,9 @@ void ebb_drive_take_apart(ebb_device_t *dev)
     ebb_streams_tear_down(dev);
     ebb_step_clock_stop(&drive->clock);
     for (uint32_t i = 0; drive->site && i < drive->plan->place_count; i++) {
-        if (stays(&drive->site[i]))
+        if (stays(&drive->site[i], drive->owned))
             keep_chunks(dev, i);
-        ebb_site_release(drive->device, &drive->site[i]);
+        ebb_site_release(drive->device, &drive->site[i], drive->owned);
     }
     for (uint32_t i = 0; drive->copy && i < drive->plan->action_count; i++) {
         destroy_event(drive->copy[i].before);
@@ -544,6 +543,9 @@ void ebb_drive_take_apart(ebb_device_t *dev)
     free(drive->pool);
     free(drive->persistent);
     free(drive->site);
+    free(drive->evicted);
+    free(drive->overlap_first);
+    free(drive->overlap);
     free(drive->at);
     free(drive->copy);
     free(drive->join_first);
@@ -559,6 +561,8 @@ void ebb_drive_take_apart(ebb_device_t *dev)
     drive->chunk = NULL;
     drive->pool = drive->persistent = NULL;
     drive->site = NULL;
+    drive->evicted = NULL;
+    drive->overlap_first = drive->overlap = NULL;
     drive->at = NULL;
     drive->copy = NULL;
     drive->stall = NULL;

@@ -165,17 +165,10 @@ ebb_persistent_t *ebb_share_persistent(ebb_device_t *dev, uint32_t place)
     return index == EBB_NONE ? NULL : &share->persistent[index];
 }
 
-/* All but what belongs to the plan itself. */
 static void move_site(site_t *to, site_t *from)
 {
-    site_t moved = *from;
-    moved.overlapping = to->overlapping;
-    moved.overlapping_count = to->overlapping_count;
-    moved.evicted = to->evicted;
-    *to = moved;
-    *from = (site_t){.overlapping = from->overlapping,
-                     .overlapping_count = from->overlapping_count,
-                     .evicted = from->evicted};
+    *to = *from;
+    *from = (site_t){0};
 }
 
 bool ebb_share_find(uint32_t place, const ebb_buffer_t *b)
@@ -245,7 +238,7 @@ void ebb_share_gather_hosts(ebb_device_t *dev)
     drive_t *drive = ebb_driven(dev);
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
         ebb_host_t *from =
-            drive->site[i].host.at || !drive->site[i].evicted ? NULL : ebb_share_host(dev, drive->learned, i);
+            drive->site[i].host.at || !drive->evicted[i] ? NULL : ebb_share_host(dev, drive->learned, i);
         if (!from)
             continue;
         drive->site[i].host = *from;
@@ -589,7 +582,7 @@ static void release(ebb_device_t *dev, ebb_persistent_t *k)
         return; /* it was the driven plan's */
     for (uint32_t c = 0; s->device && c < k->chunk_count; c++)
         ebb_share_keep_chunk(dev, k->chunk[c]);
-    ebb_site_release(s->buffer->range->device, s);
+    ebb_site_release(s->buffer->range->device, s, true);
 }
 
 void ebb_share_dissolve(ebb_device_t *dev)

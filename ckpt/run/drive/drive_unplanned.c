@@ -357,9 +357,8 @@ static bool may_stay(const site_t *s)
 /* The place's chunks hold the only copy of a content. */
 static bool would_take_late(drive_t *drive, uint32_t place)
 {
-    const site_t *s = &drive->site[place];
-    for (uint32_t i = 0; i < s->overlapping_count; i++) {
-        const site_t *overlapping = &drive->site[s->overlapping[i]];
+    for (uint32_t i = drive->overlap_first[place]; i < drive->overlap_first[place + 1]; i++) {
+        const site_t *overlapping = &drive->site[drive->overlap[i]];
         if (overlapping->late && overlapping->device && !overlapping->on_host)
             return true;
     }

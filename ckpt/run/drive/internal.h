@@ -41,20 +41,16 @@ typedef struct site {
     ebb_buffer_t *buffer; /* the program's, while it is alive; held: the reactive half leaves it alone */
     ebb_host_t
         host; /* its block, pinned; owned; none: never copied out, or another plan has it (ebb_share_host) */
-    uint32_t *overlapping; /* places that share a chunk with it [overlapping_count] */
-    uint32_t overlapping_count;
     /* Where its content is, in the order of issue. */
     bool written;  /* it has one */
     bool device;   /* in the place */
     bool on_host;  /* in the host block */
     bool given_up; /* discarded; may still be in the place */
-    bool evicted;  /* by some action of the plan */
     bool late;     /* its buffer should have been freed */
     bool found;    /* its buffer was there before the plan: not placed by it */
     const ebb_recording_t
         *hashed; /* whose verify has a hash of what is in the host block (ebb_verify_copied) */
-    bool owned;  /* all of this counts; else the plan is being installed, and contents are residence's */
-    ebb_range_t *laid; /* which that has put on the plan's chunks, or NULL */
+    ebb_range_t *laid; /* while the plan is being installed: which that has put on its chunks, or NULL */
 } site_t;
 
 /* A content that is discarded, and compared when it has been made again (drive_verify.c). */
@@ -117,7 +113,11 @@ typedef struct drive {
     ebb_chunk_t *chunk;     /* [plan->chunk_count] */
     uint32_t *pool;         /* [plan->chunk_count] which of all plans' chunks that is (drive_share.c) */
     uint32_t *persistent;   /* [buffers] among those that plans share; EBB_NONE: it is this plan's alone */
-    site_t *site;           /* [plan->place_count] */
+    site_t *site;           /* [places] */
+    bool owned;    /* what these say counts; else the plan is being installed, and contents are residence's */
+    bool *evicted; /* [places] by some action of the plan, in some step of the period */
+    uint32_t *overlap_first; /* [places + 1]: into overlap */
+    uint32_t *overlap;       /* the places that share a chunk with one */
     uint32_t *at;           /* [buffers] in which place each is in this step (plan.h) */
     uint32_t period;        /* of that, in steps */
     uint32_t outliving;     /* buffers that are others in the next step: how many are alive between steps */
@@ -217,8 +217,9 @@ ebb_buffer_t *ebb_recorded_buffer(ebb_device_t *dev, const ebb_recording_t *lear
 
 /* drive_install.c: undoes an installation, whole or in part, but for what plans share. The device must be idle. */
 void ebb_drive_take_apart(ebb_device_t *dev);
-/* A place's buffer, if it has one, is residence's again, its range and its host block too. Its chunks stay as they are. */
-void ebb_site_release(ebb_device_t *dev, site_t *site);
+/* A place's buffer, if it has one, is residence's again, its range and its host block too, as far as its plan owned (drive_t) them. Its
+ * chunks stay as they are. */
+void ebb_site_release(ebb_device_t *dev, site_t *site, bool owned);
 
 /* drive_share.c. A buffer that outlives the step and is itself in every one, as all plans that are installed have it. */
 typedef struct ebb_persistent {
