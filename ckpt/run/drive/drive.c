@@ -683,21 +683,11 @@ void ebb_drive_after(ebb_device_t *dev, const ebb_operation_t *op, bool issued)
 
 /* ---- falling back ---- */
 
-void ebb_drive_forget(ebb_device_t *dev)
-{
-    drive_t *drive = ebb_driven(dev);
-    for (uint32_t i = 0; drive->issued && i < drive->trace->operation_count; i++)
-        ebb_issued_forget(&drive->issued[i]);
-    free(drive->issued);
-    drive->issued = NULL;
-}
-
 /* What is alive, and of that what is neither on the device nor on the host. */
 static void list_orphans(ebb_device_t *dev, ebb_orphans_t *left)
 {
     drive_t *drive = ebb_driven(dev);
     *left = drive->orphans;
-    drive->orphans = (ebb_orphans_t){.buffer = NULL};
     left->learned = drive->learned;
     left->cursor = drive->cursor;
     left->stray = drive->stray;
@@ -741,8 +731,5 @@ void ebb_drive_leave(ebb_device_t *dev, const char *why)
     ebb_guard_tear_down(dev);
     ebb_share_dissolve(dev);
     hand_over(dev, &left);
-    free(left.buffer);
-    free(left.given_up);
-    ebb_unplanned_tear_down(dev);
     ebb_drive_forget(dev);
 }

@@ -264,7 +264,7 @@ static bool find_overlapping(drive_t *drive)
 {
     uint32_t places = drive->plan->place_count;
     uint32_t *seen = calloc((size_t)places + 1, sizeof *seen);
-    uint32_t count = 0, room = 0;
+    uint32_t count = 0, room = 0, *list = NULL;
     /* Which places lie on a chunk: lists by chunk, in one array. */
     uint32_t *first = calloc((size_t)drive->plan->chunk_count + 2, sizeof *first);
     uint32_t *on = calloc((size_t)drive->plan->chunk_index_count + 1, sizeof *on);
@@ -285,12 +285,14 @@ static bool find_overlapping(drive_t *drive)
                 if (seen[on[i]] == p + 1)
                     continue;
                 seen[on[i]] = p + 1;
-                uint32_t *other = ebb_array_append((void **)&drive->overlap, &count, &room, sizeof *other);
+                uint32_t *other = ebb_array_append((void **)&list, &count, &room, sizeof *other);
                 if ((good = other))
                     *other = on[i];
             }
         drive->overlap_first[p + 1] = count;
     }
+    if (list)
+        ebb_drive_own(drive, &drive->overlap, list);
     free(seen);
     free(first);
     free(on);
@@ -352,35 +354,38 @@ static void list_deaths(drive_t *drive)
             drive->death[drive->death_first[drive->trace->buffer[i].dies + 1]++] = i;
 }
 
+void ebb_drive_own(drive_t *drive, void *at, void *array)
+{
+    EBB_DCHECK(drive->array_count < EBB_DRIVE_ARRAYS);
+    memcpy(at, &array, sizeof array);
+    drive->array[drive->array_count++] = at;
+    drive->no_memory |= !array;
+}
+
 static bool allocate(drive_t *drive)
 {
-    size_t n = drive->trace->operation_count, actions = drive->plan->action_count;
-    drive->chunk = calloc((size_t)drive->plan->chunk_count + 1, sizeof *drive->chunk);
-    drive->pool = calloc((size_t)drive->plan->chunk_count + 1, sizeof *drive->pool);
-    if (drive->pool)
-        memset(drive->pool, 0xff, ((size_t)drive->plan->chunk_count + 1) * sizeof *drive->pool);
-    drive->persistent = malloc(((size_t)drive->trace->buffer_count + 1) * sizeof *drive->persistent);
-    if (drive->persistent)
-        memset(drive->persistent, 0xff, ((size_t)drive->trace->buffer_count + 1) * sizeof *drive->persistent);
-    drive->site = calloc((size_t)drive->plan->place_count + 1, sizeof *drive->site);
-    drive->evicted = calloc((size_t)drive->plan->place_count + 1, 1);
-    drive->overlap_first = calloc((size_t)drive->plan->place_count + 2, sizeof *drive->overlap_first);
-    drive->at = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->at);
-    drive->issued = calloc(n + 1, sizeof *drive->issued);
-    drive->copy = calloc(actions + 1, sizeof *drive->copy);
-    drive->join_first = calloc(n + 2, sizeof *drive->join_first);
-    drive->join_action = calloc(actions + 1, sizeof *drive->join_action);
-    drive->death_first = calloc(n + 3, sizeof *drive->death_first);
-    drive->death = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->death);
-    drive->stall = calloc(4 * n + 1, sizeof(CUevent));
-    drive->orphans.buffer = calloc((size_t)drive->trace->buffer_count + 1, sizeof(ebb_buffer_t *));
-    drive->orphans.given_up = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->orphans.given_up);
-    drive->first_touch = ebb_trace_first_touches(drive->trace);
-    drive->spares = calloc((size_t)drive->plan->place_count + 1, 1);
-    return drive->chunk && drive->pool && drive->persistent && drive->site && drive->evicted &&
-           drive->overlap_first && drive->at && drive->issued && drive->copy && drive->join_first &&
-           drive->join_action && drive->death_first && drive->death && drive->stall &&
-           drive->orphans.buffer && drive->orphans.given_up && drive->first_touch && drive->spares;
+    const size_t operations = drive->trace->operation_count, buffers = drive->trace->buffer_count,
+                 actions = drive->plan->action_count, places = drive->plan->place_count,
+                 chunks = drive->plan->chunk_count;
+    drive->issued = calloc(operations + 1, sizeof *drive->issued);
+    ebb_drive_own(drive, &drive->chunk, calloc(chunks + 1, sizeof *drive->chunk));
+    ebb_drive_own(drive, &drive->pool, ebb_none_array(chunks));
+    ebb_drive_own(drive, &drive->persistent, ebb_none_array(buffers));
+    ebb_drive_own(drive, &drive->site, calloc(places + 1, sizeof *drive->site));
+    ebb_drive_own(drive, &drive->evicted, calloc(places + 1, sizeof *drive->evicted));
+    ebb_drive_own(drive, &drive->overlap_first, calloc(places + 2, sizeof *drive->overlap_first));
+    ebb_drive_own(drive, &drive->at, calloc(buffers + 1, sizeof *drive->at));
+    ebb_drive_own(drive, &drive->copy, calloc(actions + 1, sizeof *drive->copy));
+    ebb_drive_own(drive, &drive->join_first, calloc(operations + 2, sizeof *drive->join_first));
+    ebb_drive_own(drive, &drive->join_action, calloc(actions + 1, sizeof *drive->join_action));
+    ebb_drive_own(drive, &drive->death_first, calloc(operations + 3, sizeof *drive->death_first));
+    ebb_drive_own(drive, &drive->death, calloc(buffers + 1, sizeof *drive->death));
+    ebb_drive_own(drive, &drive->stall, calloc(4 * operations + 1, sizeof *drive->stall));
+    ebb_drive_own(drive, &drive->orphans.buffer, calloc(buffers + 1, sizeof *drive->orphans.buffer));
+    ebb_drive_own(drive, &drive->orphans.given_up, calloc(buffers + 1, sizeof *drive->orphans.given_up));
+    ebb_drive_own(drive, &drive->first_touch, ebb_trace_first_touches(drive->trace));
+    ebb_drive_own(drive, &drive->spares, calloc(places + 1, sizeof *drive->spares));
+    return drive->issued && !drive->no_memory;
 }
 
 /* ---- all of it, or nothing ---- */
@@ -443,7 +448,6 @@ ebb_status_t ebb_drive_install(ebb_device_t *dev, unsigned plan_index, ebb_recor
         ebb_log(ebb_pinned_is_wanted() ? EBB_DEBUG : EBB_WARN, "the plan could not be installed%s: %s",
                 ebb_pinned_is_wanted() ? " yet" : "", ebb_last_failure());
         ebb_drive_take_apart(dev);
-        ebb_unplanned_tear_down(dev);
         ebb_drive_forget(dev);
         ebb_share_undo(dev, &before);
         return status;
@@ -539,35 +543,21 @@ void ebb_drive_take_apart(ebb_device_t *dev)
     }
     for (size_t i = 0; drive->stall && i < 4 * (size_t)drive->trace->operation_count; i++)
         destroy_event(drive->stall[i]);
-    free(drive->chunk);
-    free(drive->pool);
-    free(drive->persistent);
-    free(drive->site);
-    free(drive->evicted);
-    free(drive->overlap_first);
-    free(drive->overlap);
-    free(drive->at);
-    free(drive->copy);
-    free(drive->join_first);
-    free(drive->join_action);
-    free(drive->death_first);
-    free(drive->death);
-    free(drive->first_touch);
-    free(drive->spares);
-    free(drive->stall);
-    free(drive->orphans.buffer);
-    free(drive->orphans.given_up);
-    drive->orphans = (ebb_orphans_t){.buffer = NULL};
-    drive->chunk = NULL;
-    drive->pool = drive->persistent = NULL;
-    drive->site = NULL;
-    drive->evicted = NULL;
-    drive->overlap_first = drive->overlap = NULL;
-    drive->at = NULL;
-    drive->copy = NULL;
-    drive->stall = NULL;
-    drive->join_first = drive->join_action = drive->death_first = drive->death = drive->first_touch = NULL;
-    drive->spares = NULL;
     drive->small_slab = NULL;
     drive->active = drive->installed = false;
+}
+
+void ebb_drive_forget(ebb_device_t *dev)
+{
+    drive_t *drive = ebb_driven(dev);
+    for (uint32_t i = 0; drive->issued && i < drive->trace->operation_count; i++)
+        ebb_issued_forget(&drive->issued[i]);
+    free(drive->issued);
+    drive->issued = NULL;
+    while (drive->array_count) {
+        void *array, *none = NULL, *at = drive->array[--drive->array_count];
+        memcpy(&array, at, sizeof array);
+        memcpy(at, &none, sizeof none);
+        free(array);
+    }
 }

@@ -467,9 +467,7 @@ ebb_boundary_t *ebb_drive_boundary(ebb_device_t *dev, const ebb_recording_t *lea
     for (uint32_t i = 0; i < share->persistent_count; i++)
         total += share->persistent[i].chunk_count;
     ebb_boundary_t *b = ebb_boundary_new(t->buffer_count, total);
-    uint32_t *number = malloc(((size_t)share->chunk_count + 1) * sizeof *number);
-    if (number)
-        memset(number, 0xff, ((size_t)share->chunk_count + 1) * sizeof *number);
+    uint32_t *number = ebb_none_array(share->chunk_count);
     for (uint32_t i = 0; b && number && i < t->buffer_count; i++) {
         const ebb_persistent_t *k = persistent_as(dev, learned, i);
         const bool large = k && ebb_is_large(&t->buffer[i]);
@@ -594,7 +592,6 @@ void ebb_share_dissolve(ebb_device_t *dev)
         if (i == driven || !ebb_driven(dev)->installed)
             continue;
         ebb_drive_take_apart(dev);
-        ebb_unplanned_tear_down(dev);
         ebb_drive_forget(dev);
     }
     dev->run->drives->driven = driven;

@@ -77,10 +77,11 @@ ebb_status_t ebb_unplanned_set_up(ebb_device_t *dev)
 {
     drive_t *drive = ebb_driven(dev);
     const ebb_plan_t *p = drive->plan;
-    drive->source = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->source);
-    drive->again = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->again);
-    drive->stray = calloc(MOST_WRITES, sizeof *drive->stray);
-    if (!drive->source || !drive->again || !drive->stray)
+    const size_t buffers = drive->trace->buffer_count;
+    ebb_drive_own(drive, &drive->source, calloc(buffers + 1, sizeof *drive->source));
+    ebb_drive_own(drive, &drive->again, calloc(buffers + 1, sizeof *drive->again));
+    ebb_drive_own(drive, &drive->stray, calloc(MOST_WRITES, sizeof *drive->stray));
+    if (drive->no_memory)
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
     for (uint32_t i = 0; i < p->action_count; i++) {
         if (p->action[i].kind == EBB_DISCARD && p->action[i].place < drive->trace->buffer_count)
@@ -94,17 +95,6 @@ ebb_status_t ebb_unplanned_set_up(ebb_device_t *dev)
         if (p->action[i].kind == EBB_REPLAY)
             add_written(drive, &p->action[i]);
     return 0;
-}
-
-void ebb_unplanned_tear_down(ebb_device_t *dev)
-{
-    drive_t *drive = ebb_driven(dev);
-    free(drive->source);
-    free(drive->again);
-    free(drive->stray);
-    drive->source = NULL;
-    drive->again = NULL;
-    drive->stray = NULL;
 }
 
 /* ---- operations ---- */

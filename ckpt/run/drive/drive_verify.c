@@ -21,11 +21,9 @@
 static bool allocate(drive_t *drive)
 {
     const size_t actions = drive->plan->action_count;
-    drive->check = calloc(actions + 1, sizeof *drive->check);
-    drive->check_at = malloc((actions + 1) * sizeof *drive->check_at);
-    for (size_t i = 0; drive->check_at && i < actions; i++)
-        drive->check_at[i] = EBB_NONE;
-    return drive->check && drive->check_at;
+    ebb_drive_own(drive, &drive->check, calloc(actions + 1, sizeof *drive->check));
+    ebb_drive_own(drive, &drive->check_at, ebb_none_array(actions));
+    return !drive->no_memory;
 }
 
 /* Its content is at other places in other steps. Plans of ebb's own discard none such. */
@@ -132,10 +130,6 @@ void ebb_drive_verify_tear_down(ebb_device_t *dev)
     ebb_verify_poll(dev, drive->learned, false);
     for (uint32_t i = 0; i < drive->check_count; i++)
         free_copy(drive, &drive->check[i]);
-    free(drive->check);
-    free(drive->check_at);
-    drive->check = NULL;
-    drive->check_at = NULL;
     drive->check_count = 0;
 }
 

@@ -5,6 +5,8 @@
 #include <cuda.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "ckpt/run/drive/drive.h"
 #include "ckpt/run/profile/profile.h"
@@ -97,6 +99,8 @@ typedef struct ebb_drive_order {
 /* Buffers of other plans that are installed have this for a number. */
 #define EBB_INACTIVE UINT32_MAX
 
+enum { EBB_DRIVE_ARRAYS = 24 };
+
 /* One plan's, under its index. */
 typedef struct drive {
     bool installed;
@@ -110,6 +114,10 @@ typedef struct drive {
     uint32_t streams; /* of the program's, as the plan counts them */
     ebb_drive_order_t order;
 
+    void *array
+        [EBB_DRIVE_ARRAYS]; /* [array_count] addresses of the pointers below that it owns (ebb_drive_own) */
+    unsigned array_count;
+    bool no_memory;         /* for one of them */
     ebb_chunk_t *chunk;     /* [plan->chunk_count] */
     uint32_t *pool;         /* [plan->chunk_count] which of all plans' chunks that is (drive_share.c) */
     uint32_t *persistent;   /* [buffers] among those that plans share; EBB_NONE: it is this plan's alone */
@@ -202,6 +210,13 @@ static inline site_t *ebb_site_of(ebb_device_t *dev, uint32_t place)
     return &drive->site[ebb_place_now(dev, place)];
 }
 
+/* [count] of EBB_NONE; NULL: no memory. */
+static inline uint32_t *ebb_none_array(size_t count)
+{
+    uint32_t *array = malloc((count + 1) * sizeof *array);
+    return array ? memset(array, 0xff, (count + 1) * sizeof *array) : NULL;
+}
+
 /* The same in every step. */
 static inline bool ebb_stays_itself(const ebb_trace_t *t, uint32_t buffer)
 {
@@ -215,8 +230,13 @@ void ebb_site_take(ebb_device_t *dev, uint32_t place);
 ebb_buffer_t *ebb_recorded_buffer(ebb_device_t *dev, const ebb_recording_t *learned,
                                   ebb_buffer_t *const *present, uint32_t id);
 
-/* drive_install.c: undoes an installation, whole or in part, but for what plans share. The device must be idle. */
+/* drive_install.c: the pointer at `at`, of the drive's, is this array until the drive is forgotten, which frees it; NULL: notes that there is
+ * no memory. */
+void ebb_drive_own(drive_t *drive, void *at, void *array);
+/* Undoes an installation, whole or in part, but for what plans share. The device must be idle. */
 void ebb_drive_take_apart(ebb_device_t *dev);
+/* Frees what is needed after that: arrays, and the operations as they were issued, unless these were handed over. */
+void ebb_drive_forget(ebb_device_t *dev);
 /* A place's buffer, if it has one, is residence's again, its range and its host block too, as far as its plan owned (drive_t) them. Its
  * chunks stay as they are. */
 void ebb_site_release(ebb_device_t *dev, site_t *site, bool owned);
@@ -262,9 +282,6 @@ ebb_status_t ebb_share_open_small(ebb_device_t *dev);
 size_t ebb_share_room(ebb_device_t *dev, const ebb_recording_t *learned);
 /* All plans are taken apart. The device must be idle. */
 void ebb_share_dissolve(ebb_device_t *dev);
-
-/* drive.c: frees what is needed after that, unless it was handed over: the operations as they were issued. */
-void ebb_drive_forget(ebb_device_t *dev);
 
 /* Where a replay (NULL: the operation itself) finds a buffer. */
 uint32_t ebb_replay_place(ebb_device_t *dev, const ebb_action_t *replay, uint32_t buffer);
@@ -360,7 +377,6 @@ bool ebb_drive_makes(ebb_device_t *dev, const ebb_operation_t *operation, const 
 
 /* drive_unplanned.c. */
 ebb_status_t ebb_unplanned_set_up(ebb_device_t *dev);
-void ebb_unplanned_tear_down(ebb_device_t *dev);
 /* The operation is none of the plan's, and does no harm: it may be issued. Residence holds its buffers until it has been. */
 bool ebb_unplanned_operation(ebb_device_t *dev, ebb_operation_t *op);
 /* Something is still to be made from what is in it, by a replay that is to come, or by a recipe when the plan is left. */
