@@ -470,7 +470,8 @@ static void keep_chunks(ebb_device_t *dev, uint32_t place)
     for (uint32_t i = 0; k && i < k->chunk_count; i++)
         ebb_share_keep_chunk(dev, k->chunk[i]);
     /* Not noted yet, where the plan could not be installed. */
-    for (uint32_t i = 0; !(k && k->chunk) && drive->pool && i < drive->plan->place[place].chunk_count; i++)
+    for (uint32_t i = 0; !(k && k->chunk_count) && drive->pool && i < drive->plan->place[place].chunk_count;
+         i++)
         if (drive->pool[chunks_of(drive, place)[i]] != EBB_NONE)
             ebb_share_keep_chunk(dev, drive->pool[chunks_of(drive, place)[i]]);
 }

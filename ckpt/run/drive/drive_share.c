@@ -323,7 +323,7 @@ static bool bind_mapped(ebb_device_t *dev, uint32_t place)
     const ebb_range_t *range = k && k->site.range ? k->site.range : drive->site[place].range;
     for (uint32_t c = 0; range && range->mapped && c < p->chunk_count; c++) {
         uint32_t *at = &drive->pool[drive->plan->chunk[p->first_chunk + c]];
-        *at = k && k->chunk ? k->chunk[c] : add_chunk(dev, range->chunk[c]);
+        *at = k && k->chunk_count ? k->chunk[c] : add_chunk(dev, range->chunk[c]);
         if (*at == EBB_NONE)
             return false;
     }
@@ -375,39 +375,26 @@ ebb_status_t ebb_share_bind_chunks(ebb_device_t *dev)
     return status;
 }
 
-/* `list` [buffers]: room for each. */
-static void note_chunks(ebb_device_t *dev, uint32_t **list)
-{
-    drive_t *drive = ebb_driven(dev);
-    for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
-        const ebb_place_t *p = &drive->plan->place[i];
-        ebb_persistent_t *k = ebb_share_persistent(dev, i);
-        if (!k || k->chunk || !p->chunk_count)
-            continue;
-        uint32_t *const chunk = list[i];
-        list[i] = NULL;
-        k->chunk = chunk;
-        k->chunk_count = p->chunk_count;
-        for (uint32_t c = 0; c < p->chunk_count; c++)
-            chunk[c] = drive->pool[drive->plan->chunk[p->first_chunk + c]];
-    }
-}
-
+/* Room first, which may be left unused: a buffer has as many chunks in every plan that gives it any. */
 bool ebb_share_note_chunks(ebb_device_t *dev)
 {
     drive_t *drive = ebb_driven(dev);
-    const uint32_t count = drive->trace->buffer_count;
-    uint32_t **list = calloc((size_t)count + 1, sizeof *list);
-    bool good = list;
-    for (uint32_t i = 0; i < count && good; i++)
-        good = !drive->plan->place[i].chunk_count ||
-               (list[i] = malloc(drive->plan->place[i].chunk_count * sizeof *list[i]));
-    if (good)
-        note_chunks(dev, list);
-    for (uint32_t i = 0; i < count && list; i++)
-        free(list[i]);
-    free(list);
-    return good;
+    for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
+        const uint32_t count = drive->plan->place[i].chunk_count;
+        ebb_persistent_t *k = ebb_share_persistent(dev, i);
+        if (k && !k->chunk && count && !(k->chunk = malloc(count * sizeof *k->chunk)))
+            return false;
+    }
+    for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
+        const ebb_place_t *p = &drive->plan->place[i];
+        ebb_persistent_t *k = ebb_share_persistent(dev, i);
+        if (!k || k->chunk_count)
+            continue;
+        k->chunk_count = p->chunk_count;
+        for (uint32_t c = 0; c < k->chunk_count; c++)
+            k->chunk[c] = drive->pool[drive->plan->chunk[p->first_chunk + c]];
+    }
+    return true;
 }
 
 ebb_status_t ebb_share_open_small(ebb_device_t *dev)

@@ -51,7 +51,7 @@ typedef struct site {
     bool late;     /* its buffer should have been freed */
     bool found;    /* its buffer was there before the plan: not placed by it */
     const ebb_recording_t
-        *hashed; /* whose verify has a hash of what is in the host block (ebb_verify_copied) */
+        *hashed;       /* whose verify has a hash of what is in the host block (ebb_verify_copied) */
     ebb_range_t *laid; /* while the plan is being installed: which that has put on its chunks, or NULL */
 } site_t;
 
@@ -114,22 +114,21 @@ typedef struct drive {
     uint32_t streams; /* of the program's, as the plan counts them */
     ebb_drive_order_t order;
 
-    void *array
-        [EBB_DRIVE_ARRAYS]; /* [array_count] addresses of the pointers below that it owns (ebb_drive_own) */
+    void *array[EBB_DRIVE_ARRAYS]; /* [array_count] where pointers to arrays of its own are (ebb_drive_own) */
     unsigned array_count;
-    bool no_memory;         /* for one of them */
-    ebb_chunk_t *chunk;     /* [plan->chunk_count] */
-    uint32_t *pool;         /* [plan->chunk_count] which of all plans' chunks that is (drive_share.c) */
-    uint32_t *persistent;   /* [buffers] among those that plans share; EBB_NONE: it is this plan's alone */
-    site_t *site;           /* [places] */
+    bool no_memory;       /* for one of them */
+    ebb_chunk_t *chunk;   /* [plan->chunk_count] */
+    uint32_t *pool;       /* [plan->chunk_count] which of all plans' chunks that is (drive_share.c) */
+    uint32_t *persistent; /* [buffers] among those that plans share; EBB_NONE: it is this plan's alone */
+    site_t *site;         /* [places] */
     bool owned;    /* what these say counts; else the plan is being installed, and contents are residence's */
     bool *evicted; /* [places] by some action of the plan, in some step of the period */
     uint32_t *overlap_first; /* [places + 1]: into overlap */
     uint32_t *overlap;       /* the places that share a chunk with one */
-    uint32_t *at;           /* [buffers] in which place each is in this step (plan.h) */
-    uint32_t period;        /* of that, in steps */
-    uint32_t outliving;     /* buffers that are others in the next step: how many are alive between steps */
-    ebb_slab_t *small_slab; /* plans that are installed together may have one */
+    uint32_t *at;            /* [buffers] in which place each is in this step (plan.h) */
+    uint32_t period;         /* of that, in steps */
+    uint32_t outliving;      /* buffers that are others in the next step: how many are alive between steps */
+    ebb_slab_t *small_slab;  /* plans that are installed together may have one */
     ebb_issued_t *issued;   /* [operations] of this step; behind the cursor, or left out, of an earlier one */
     ebb_drive_copy_t *copy; /* [actions] */
     uint32_t *join_first;   /* [operations + 1]: into join_action, sorted by operation */
@@ -245,9 +244,9 @@ void ebb_site_release(ebb_device_t *dev, site_t *site, bool owned);
 typedef struct ebb_persistent {
     ebb_buffer_t *buffer;
     site_t site; /* while the driven plan does not know it; else that has it, and there is no buffer here */
-    ebb_start_t start; /* between steps */
-    uint32_t *chunk;   /* [chunk_count] in the pool; NULL: it has no place yet, or is small */
-    uint32_t chunk_count;
+    ebb_start_t start;    /* between steps */
+    uint32_t *chunk;      /* [chunk_count] in the pool */
+    uint32_t chunk_count; /* 0: they are not noted: it has no place yet, or is small */
 } ebb_persistent_t;
 ebb_persistent_t *ebb_share_persistent(ebb_device_t *dev, uint32_t place); /* NULL: it is none of them */
 /* Another plan is about to be installed, under this index: the driven one rests. After a failure, when it has been taken apart, that goes
