@@ -158,8 +158,7 @@ static void begin_step(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const 
 /* NULL: nothing is recorded of it, or it is of another family. */
 static ebb_recording_t *recording_of(ebb_device_t *dev, const ebb_variant_t *k, uint64_t family)
 {
-    struct ebb_runner *runner = dev->run->runner;
-    const ebb_step_variant_t info = ebb_step_variant(runner->finder, ebb_variant_number(dev, k));
+    const ebb_step_variant_t info = ebb_step_variant(dev->run->runner->finder, ebb_variant_number(dev, k));
     ebb_recording_t *r = ebb_variant_recording(k);
     return r && r->trace && info.serial == k->serial && info.family == family ? r : NULL;
 }
@@ -182,10 +181,9 @@ static ebb_recording_t *recorded(ebb_device_t *dev, const ebb_variant_t *k)
 /* What is driven needs no other guide. What is not learned yet, or is of another size, says at least what comes next. */
 static void follow(ebb_device_t *dev, const ebb_variant_t *k)
 {
-    struct ebb_runner *runner = dev->run->runner;
     if (ebb_learn_recording(dev))
         ebb_tracker_boundary(dev, ebb_learn_recording(dev));
-    else if (runner->driving)
+    else if (dev->run->runner->driving)
         ebb_tracker_end(dev);
     else
         ebb_tracker_boundary(dev,
@@ -487,11 +485,10 @@ static void interrupt_variant(ebb_device_t *dev, ebb_variant_t *k, const char *w
 
 void ebb_run_interrupted(ebb_device_t *dev, const char *why)
 {
-    struct ebb_runner *runner = dev->run->runner;
     ebb_tracker_end(dev); /* until the next boundary */
     bool any = false;
     for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++) {
-        ebb_variant_t *k = &runner->variant[i];
+        ebb_variant_t *k = &dev->run->runner->variant[i];
         if (k->phase != EBB_PHASE_LEARN && k->phase != EBB_PHASE_DRIVE)
             continue;
         if (!any)
@@ -506,11 +503,10 @@ void ebb_run_interrupted(ebb_device_t *dev, const char *why)
 /* What has been dropped is made while its kernels are there; a step that launches some is learned again. */
 void ebb_run_unloading(ebb_device_t *dev, const void *module)
 {
-    struct ebb_runner *runner = dev->run->runner;
     bool any = false;
     ebb_stale_forget(dev);
     for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++) {
-        ebb_variant_t *k = &runner->variant[i];
+        ebb_variant_t *k = &dev->run->runner->variant[i];
         if (!k->learned || !ebb_recording_launches_from(dev, k->learned, module))
             continue;
         if (!any)

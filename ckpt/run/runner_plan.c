@@ -63,10 +63,9 @@ static size_t whole_floor(ebb_device_t *dev, const ebb_variant_t *k)
 
 size_t ebb_run_wanted_budget(ebb_device_t *dev, unsigned times)
 {
-    struct ebb_runner *runner = dev->run->runner;
     size_t floor = 0;
     for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++) {
-        const ebb_variant_t *k = &runner->variant[i];
+        const ebb_variant_t *k = &dev->run->runner->variant[i];
         const size_t refused = k->learned && times == 1 ? whole_floor(dev, k) : 0,
                      ahead = k->ahead_bytes[times - 1];
         floor = refused > floor ? refused : floor;
@@ -200,13 +199,12 @@ static void give_up_plan(ebb_device_t *dev, ebb_variant_t *k)
 /* The job's, which suits, in the place of the one that there is, which is left if it is driven. */
 static void replace_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_job_t *job, const char *why)
 {
-    struct ebb_runner *runner = dev->run->runner;
     if (ebb_drive_installed(dev, ebb_variant_number(dev, k)))
         ebb_run_leave(dev, why);
     if (k->learned->refuted) /* what is left is looked at */
         return;
     ebb_plan_delete(k->plan);
-    runner->steps.replans++;
+    dev->run->runner->steps.replans++;
     take_last(dev, k, job);
 }
 
@@ -229,9 +227,8 @@ static void hear_of_late_copies(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_jo
 
 static bool is_beside_others(ebb_device_t *dev, ebb_variant_t *k)
 {
-    struct ebb_runner *runner = dev->run->runner;
     for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++)
-        if (&runner->variant[i] != k && ebb_drive_installed(dev, i))
+        if (&dev->run->runner->variant[i] != k && ebb_drive_installed(dev, i))
             return true;
     return false;
 }
@@ -549,11 +546,10 @@ uint64_t ebb_run_need(const ebb_trace_t *t, bool in_chunks)
 /* The variant that needs the most memory has the plan that others agree with. */
 static bool leads(ebb_device_t *dev, const ebb_variant_t *k)
 {
-    struct ebb_runner *runner = dev->run->runner;
     const uint64_t need = ebb_run_need(ebb_variant_trace(k), false);
     for (unsigned i = 0; i < EBB_DRIVES; i++)
         if (ebb_drive_installed(dev, i) &&
-            ebb_run_need(ebb_variant_trace(&runner->variant[i]), false) >= need)
+            ebb_run_need(ebb_variant_trace(&dev->run->runner->variant[i]), false) >= need)
             return false;
     return true;
 }
@@ -603,14 +599,13 @@ void ebb_run_install_others(ebb_device_t *dev)
 
 void ebb_run_turn_to(ebb_device_t *dev, ebb_variant_t *next)
 {
-    struct ebb_runner *runner = dev->run->runner;
     bool turned = false;
     if (next && next->phase == EBB_PHASE_DRIVE && next->learned && ebb_drive_at_boundary(dev))
         turned = ebb_drive_installed(dev, ebb_variant_number(dev, next))
                      ? ebb_drive_change(dev, ebb_variant_number(dev, next))
                      : ebb_variant_install_beside(dev, next);
     if (turned)
-        runner->driving = next;
+        dev->run->runner->driving = next;
     else if (!ebb_pinned_is_wanted())
         ebb_run_leave(dev, "the next step is expected to be of another variant");
 }

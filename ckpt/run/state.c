@@ -42,12 +42,11 @@ const size_t ebb_part_scratch = sizeof(struct ebb_scratch);
 
 ebb_buffer_t *ebb_scratch_alloc(ebb_device_t *dev, size_t bytes, ebb_stream_t *stream)
 {
-    struct ebb_scratch *scratch = dev->run->scratch;
     ebb_buffer_t *b;
     if (ebb_heap_alloc(dev, &(ebb_request_t){.bytes = bytes, .stream = stream}, &b))
         return NULL;
     b->held++;
-    scratch->device += bytes;
+    dev->run->scratch->device += bytes;
     return b;
 }
 
@@ -55,16 +54,14 @@ void ebb_scratch_free(ebb_buffer_t *b, ebb_stream_t *stream)
 {
     if (!b)
         return;
-    ebb_device_t *dev = b->range->device;
-    dev->run->scratch->device -= b->bytes;
+    b->range->device->run->scratch->device -= b->bytes;
     ebb_heap_free(b, stream ? ebb_mark_here(stream) : (ebb_mark_t){0});
 }
 
 void *ebb_scratch_pinned_alloc(ebb_device_t *dev, size_t bytes)
 {
-    struct ebb_scratch *scratch = dev->run->scratch;
     void *p = ebb_pinned_alloc(dev, bytes);
-    scratch->pinned += p ? bytes : 0;
+    dev->run->scratch->pinned += p ? bytes : 0;
     if (!p)
         ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory", bytes);
     return p;
@@ -72,15 +69,13 @@ void *ebb_scratch_pinned_alloc(ebb_device_t *dev, size_t bytes)
 
 void ebb_scratch_pinned_free(ebb_device_t *dev, void *p, size_t bytes)
 {
-    struct ebb_scratch *scratch = dev->run->scratch;
-    scratch->pinned -= p ? bytes : 0;
+    dev->run->scratch->pinned -= p ? bytes : 0;
     ebb_pinned_free(dev, p, bytes);
 }
 
 size_t ebb_scratch_pinned_bytes(ebb_device_t *dev)
 {
-    struct ebb_scratch *scratch = dev->run->scratch;
-    return scratch->pinned;
+    return dev->run->scratch->pinned;
 }
 
 size_t ebb_program_bytes(ebb_device_t *dev)

@@ -49,11 +49,10 @@ static bool is_worth_it(struct ebb_clean *clean)
 static ebb_status_t issue(ebb_buffer_t *b, unsigned entry, ebb_stream_t *stream)
 {
     ebb_device_t *dev = b->range->device;
-    struct ebb_clean *clean = dev->run->clean;
     const ebb_residence_t *r = b->residence;
     EBB_TRY(ebb_buffer_join(stream, b));
     EBB_TRY(ebb_mark_join(stream, r->ready));
-    return ebb_hash_issue(dev, clean->hashes, entry, stream, b->address, b->bytes, EBB_HASH_ALL);
+    return ebb_hash_issue(dev, dev->run->clean->hashes, entry, stream, b->address, b->bytes, EBB_HASH_ALL);
 }
 
 static void compare(struct ebb_clean *clean, ebb_buffer_t *b, uint64_t hash)
@@ -71,8 +70,7 @@ static void compare(struct ebb_clean *clean, ebb_buffer_t *b, uint64_t hash)
 /* As many as there are entries; the first that was not. */
 static ebb_buffer_t *look_at_some(ebb_buffer_t *list, ebb_stream_t *stream)
 {
-    ebb_device_t *dev = list->range->device;
-    struct ebb_clean *clean = dev->run->clean;
+    struct ebb_clean *clean = list->range->device->run->clean;
     uint64_t hash[EBB_HASH_READS];
     ebb_buffer_t *b = list;
     unsigned count = 0;
@@ -95,7 +93,6 @@ void ebb_clean_look(ebb_buffer_t *list)
     if (!list)
         return;
     ebb_device_t *dev = list->range->device;
-    struct ebb_clean *clean = dev->run->clean;
     for (ebb_buffer_t *b = list; b; b = b->evicting) {
         ebb_residence_t *r = ebb_residence_of(b);
         if (!r)
@@ -103,7 +100,7 @@ void ebb_clean_look(ebb_buffer_t *list)
         r->same = false;
     }
     ebb_stream_t *stream = ebb_copy_stream(dev, EBB_OUT);
-    if (!stream || !is_worth_it(clean)) {
+    if (!stream || !is_worth_it(dev->run->clean)) {
         /* A hash from before would be compared with a later block. */
         for (ebb_buffer_t *b = list; b; b = b->evicting)
             ((ebb_residence_t *)b->residence)->hashed = false;
@@ -115,11 +112,10 @@ void ebb_clean_look(ebb_buffer_t *list)
 
 void ebb_clean_forget(ebb_buffer_t *b)
 {
-    ebb_device_t *dev = b->range->device;
     ebb_residence_t *r = b->residence;
     if (!r || !r->kept.at)
         return;
-    ebb_free_host_at(dev, r->kept, r->ready); /* it may be on its way in */
+    ebb_free_host_at(b->range->device, r->kept, r->ready); /* it may be on its way in */
     r->kept = (ebb_host_t){0};
 }
 

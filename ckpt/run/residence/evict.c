@@ -128,10 +128,9 @@ static ebb_status_t copy_out(ebb_buffer_t *b, ebb_residence_t *r)
 /* With a copy all the same, if the host has memory for it: in case that what is made again is not the same. */
 static void begin_drop(ebb_buffer_t *b, ebb_residence_t *r)
 {
-    ebb_device_t *dev = b->range->device;
     bool keep_copy = false;
     ebb_mark_t looked = ebb_recipe_dropping(b, r->ready, &keep_copy);
-    ebb_stream_t *out = ebb_copy_stream(dev, EBB_OUT);
+    ebb_stream_t *out = ebb_copy_stream(b->range->device, EBB_OUT);
     r->same = false;
     r->dropping = true;
     r->left = looked;
@@ -150,18 +149,16 @@ ebb_status_t ebb_leave(ebb_buffer_t *b, bool drop)
     else
         EBB_TRY(copy_out(b, r));
     r->where = EBB_LEAVING;
-    ebb_device_t *dev = b->range->device;
-    enqueue(dev->run->leaving, b);
+    enqueue(b->range->device->run->leaving, b);
     return 0;
 }
 
 void ebb_stay(ebb_buffer_t *b)
 {
     ebb_device_t *dev = b->range->device;
-    struct ebb_leaving *leaving = dev->run->leaving;
     ebb_residence_t *r = b->residence;
     EBB_DCHECK(r->where == EBB_LEAVING);
-    dequeue(leaving, b);
+    dequeue(dev->run->leaving, b);
     if (r->dropping)
         ebb_recipe_dropped(b, false);
     if (r->host.at)
@@ -176,7 +173,6 @@ void ebb_stay(ebb_buffer_t *b)
 ebb_status_t ebb_vacate(ebb_buffer_t *b)
 {
     ebb_device_t *dev = b->range->device;
-    struct ebb_leaving *leaving = dev->run->leaving;
     ebb_residence_t *r = b->residence;
     ebb_status_t status = ebb_stall(dev, r->left);
     if (!status && r->dropping) { /* without a copy nothing else tells when its users are done */
@@ -189,7 +185,7 @@ ebb_status_t ebb_vacate(ebb_buffer_t *b)
         ebb_stay(b);
         return status;
     }
-    dequeue(leaving, b);
+    dequeue(dev->run->leaving, b);
     ebb_range_unmap(b->range);
     if (r->dropping) {
         r->dropping = false;

@@ -129,11 +129,10 @@ ebb_status_t ebb_residence_blank(ebb_buffer_t *b, ebb_stream_t *stream)
 
 void ebb_residence_unblank(ebb_buffer_t *b, ebb_stream_t *stream)
 {
-    ebb_device_t *dev = b->range->device;
     ebb_residence_t *r = b->residence;
     if (r->where != EBB_RESIDENT)
         return;
-    if (ebb_stall(dev, ebb_mark_here(stream)))
+    if (ebb_stall(b->range->device, ebb_mark_here(stream)))
         ebb_log(EBB_WARN, "%s", ebb_last_failure()); /* it keeps its chunks, then */
     else if (b->range->mapped)
         ebb_range_unmap(b->range);
@@ -142,11 +141,10 @@ void ebb_residence_unblank(ebb_buffer_t *b, ebb_stream_t *stream)
 
 ebb_status_t ebb_residence_used(ebb_buffer_t *b, ebb_mark_t mark)
 {
-    ebb_device_t *dev = b->range->device;
     ebb_residence_t *r = ebb_residence_of(b);
     ebb_buffer_touch(b, mark);
     if (!r) /* no record can hold the mark */
-        return ebb_stall(dev, mark);
+        return ebb_stall(b->range->device, mark);
     r->ready = mark;
     return 0;
 }
@@ -154,8 +152,7 @@ ebb_status_t ebb_residence_used(ebb_buffer_t *b, ebb_mark_t mark)
 /* What was made instead was wrong, or could not be made. */
 static ebb_status_t bring_copy(ebb_buffer_t *b, ebb_residence_t *r)
 {
-    ebb_device_t *dev = b->range->device;
-    ebb_stream_t *in = ebb_copy_stream(dev, EBB_IN);
+    ebb_stream_t *in = ebb_copy_stream(b->range->device, EBB_IN);
     r->where = EBB_ON_HOST;
     if (b->range->mapped && in) /* behind the attempt */
         EBB_TRY(ebb_mark_join(in, r->ready));
@@ -164,7 +161,6 @@ static ebb_status_t bring_copy(ebb_buffer_t *b, ebb_residence_t *r)
 
 ebb_status_t ebb_residence_restore(ebb_buffer_t *b, ebb_stream_t *stream)
 {
-    ebb_device_t *dev = b->range->device;
     ebb_residence_t *r = b->residence;
     if (r && r->where == EBB_LEAVING && r->dropping)
         ebb_stay(b);
@@ -178,7 +174,7 @@ ebb_status_t ebb_residence_restore(ebb_buffer_t *b, ebb_stream_t *stream)
     if (!good)
         return bring_copy(b, r);
     if (r->host.at)
-        ebb_free_host_at(dev, r->host, r->left);
+        ebb_free_host_at(b->range->device, r->host, r->left);
     r->host = (ebb_host_t){0};
     return 0;
 }
@@ -321,9 +317,8 @@ ebb_status_t ebb_residence_bring(ebb_buffer_t *b)
 
 ebb_status_t ebb_residence_pin(ebb_buffer_t *b)
 {
-    ebb_device_t *dev = b->range->device;
     ebb_residence_t *r = b->residence;
-    if (r && r->where == EBB_ON_HOST && !ebb_host_pin(dev, &r->host))
+    if (r && r->where == EBB_ON_HOST && !ebb_host_pin(b->range->device, &r->host))
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory", b->bytes);
     return 0;
 }

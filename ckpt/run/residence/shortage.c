@@ -167,8 +167,7 @@ void ebb_report_shortage(ebb_device_t *dev, const ebb_operation_t *op, size_t by
 
 void ebb_shortage_over(ebb_device_t *dev)
 {
-    struct ebb_shortage *shortage = dev->run->shortage;
-    shortage->on = false;
+    dev->run->shortage->on = false;
 }
 
 bool ebb_shortage_was(ebb_device_t *dev)
