@@ -46,9 +46,8 @@ static void clear_site(drive_t *drive, uint32_t place)
     drive->site[place].device = false;
 }
 
-void ebb_site_take(ebb_device_t *dev, uint32_t place)
+void ebb_site_take(drive_t *drive, uint32_t place)
 {
-    drive_t *drive = ebb_driven(dev);
     site_t *s = &drive->site[place];
     clear_site(drive, place);
     s->device = s->written = true;
@@ -56,10 +55,9 @@ void ebb_site_take(ebb_device_t *dev, uint32_t place)
 }
 
 /* The program, or a replay, writes it. */
-static void site_written(ebb_device_t *dev, uint32_t place)
+static void site_written(drive_t *drive, uint32_t place)
 {
-    drive_t *drive = ebb_driven(dev);
-    ebb_site_take(dev, place);
+    ebb_site_take(drive, place);
     drive->site[place].on_host = false;
 }
 
@@ -73,9 +71,8 @@ static ebb_status_t wait_for(drive_t *drive, CUstream stream, uint32_t action)
 }
 
 /* The copy of the step before, if it is over, which it nearly always is. */
-static void time_copy(ebb_device_t *dev, uint32_t index, ebb_direction_t direction)
+static void time_copy(drive_t *drive, uint32_t index, ebb_direction_t direction)
 {
-    drive_t *drive = ebb_driven(dev);
     const ebb_drive_copy_t *c = &drive->copy[index];
     float ms = 0;
     if (!c->bytes || ebb_driver.cuEventQuery(c->done) ||
@@ -86,50 +83,48 @@ static void time_copy(ebb_device_t *dev, uint32_t index, ebb_direction_t directi
 }
 
 /* True: the host block has what is in the place; where an operation has written it unseen, the device sees to that. */
-static bool is_spared(ebb_device_t *dev, uint32_t buffer, ebb_stream_t *stream)
+static bool is_spared(drive_t *drive, uint32_t buffer, ebb_stream_t *stream)
 {
-    drive_t *drive = ebb_driven(dev);
-    site_t *s = ebb_site_of(dev, buffer);
-    const size_t bytes = ebb_content_bytes(dev, ebb_place_now(dev, buffer));
+    site_t *s = ebb_site_of(drive, buffer);
+    const size_t bytes = ebb_content_bytes(drive, ebb_place_now(drive, buffer));
     void *host = s->host.at; /* for kernels, where its memory is, and all of it in one piece */
-    const bool whole = ebb_pinned_piece(dev, &host, bytes) == bytes || host == s->host.at;
-    const bool spared = whole && s->on_host && s->hashed == drive->learned &&
-                        !ebb_verify_keep(dev, drive->learned, buffer, stream, s->range->base, bytes, host);
+    const bool whole = ebb_pinned_piece(drive->device, &host, bytes) == bytes || host == s->host.at;
+    const bool spared =
+        whole && s->on_host && s->hashed == drive->learned &&
+        !ebb_verify_keep(drive->device, drive->learned, buffer, stream, s->range->base, bytes, host);
     if (spared)
         drive->counts.spared_bytes += bytes;
     else
-        s->hashed = ebb_verify_copied(dev, drive->learned, buffer, stream, s->range->base, bytes)
+        s->hashed = ebb_verify_copied(drive->device, drive->learned, buffer, stream, s->range->base, bytes)
                         ? NULL
                         : drive->learned;
     return spared;
 }
 
 /* What the action copies, behind all that it waits for. */
-static ebb_status_t copy(ebb_device_t *dev, const ebb_action_t *a, ebb_stream_t *stream)
+static ebb_status_t copy(drive_t *drive, const ebb_action_t *a, ebb_stream_t *stream)
 {
-    drive_t *drive = ebb_driven(dev);
-    const uint32_t place = ebb_place_now(dev, a->place);
+    const uint32_t place = ebb_place_now(drive, a->place);
     site_t *s = &drive->site[place];
-    if (a->kind == EBB_EVICT && drive->spares[a->place] && is_spared(dev, a->place, stream))
+    if (a->kind == EBB_EVICT && drive->spares[a->place] && is_spared(drive, a->place, stream))
         return 0;
     if (a->kind == EBB_EVICT && !drive->spares[a->place])
         s->hashed = NULL; /* of what another plan has copied */
     if (a->kind == EBB_FETCH)
         clear_site(drive, place); /* a part of the copy may be under way when the driver refuses another */
     EBB_TRY(ebb_copy_issue(drive->device, a->kind == EBB_EVICT ? EBB_OUT : EBB_IN, s->range->base, s->host.at,
-                           ebb_content_bytes(dev, place)));
+                           ebb_content_bytes(drive, place)));
     if (a->kind == EBB_FETCH)
-        ebb_site_take(dev, place);
+        ebb_site_take(drive, place);
     s->on_host = true;
     return 0;
 }
 
 /* An evict or a fetch: its stream waits for compute as it is now, on the streams that the plan names, and for its list. */
-static ebb_status_t issue_copy(ebb_device_t *dev, uint32_t index)
+static ebb_status_t issue_copy(drive_t *drive, uint32_t index)
 {
-    drive_t *drive = ebb_driven(dev);
     const ebb_action_t *a = &drive->plan->action[index];
-    const uint32_t place = ebb_place_now(dev, a->place);
+    const uint32_t place = ebb_place_now(drive, a->place);
     ebb_drive_copy_t *c = &drive->copy[index];
     ebb_direction_t direction = a->kind == EBB_EVICT ? EBB_OUT : EBB_IN;
     ebb_stream_t *copies = ebb_copy_stream(drive->device, direction);
@@ -137,22 +132,21 @@ static ebb_status_t issue_copy(ebb_device_t *dev, uint32_t index)
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUstream stream = ebb_stream_handle(copies);
     if (direction == EBB_IN || !drive->spares[a->place])
-        time_copy(dev, index, direction);
-    EBB_TRY(ebb_guard_open(dev, place));
-    EBB_TRY(ebb_streams_after(dev, stream, a->after, c->before));
+        time_copy(drive, index, direction);
+    EBB_TRY(ebb_guard_open(drive, place));
+    EBB_TRY(ebb_streams_after(drive, stream, a->after, c->before));
     for (uint32_t i = 0; i < a->wait_count; i++)
         EBB_TRY(wait_for(drive, stream, drive->plan->wait[a->first_wait + i]));
     EBB_DRIVER(cuEventRecord, 0, (c->begun, stream));
-    EBB_TRY(copy(dev, a, copies));
+    EBB_TRY(copy(drive, a, copies));
     EBB_DRIVER(cuEventRecord, 0, (c->done, stream));
-    c->bytes = ebb_content_bytes(dev, place);
+    c->bytes = ebb_content_bytes(drive, place);
     return 0;
 }
 
-uint32_t ebb_replay_place(ebb_device_t *dev, const ebb_action_t *a, uint32_t buffer)
+uint32_t ebb_replay_place(const drive_t *drive, const ebb_action_t *a, uint32_t buffer)
 {
-    drive_t *drive = ebb_driven(dev);
-    return ebb_place_now(dev, ebb_plan_place(drive->plan, a, buffer));
+    return ebb_place_now(drive, ebb_plan_place(drive->plan, a, buffer));
 }
 
 /* Words that did not lead into ebb's memory when the kernel was issued were no pointers then, whatever was recorded of them. Tensor maps are
@@ -167,79 +161,76 @@ static bool was_pointer(ebb_device_t *dev, const ebb_issued_t *issued, const ebb
 }
 
 /* Where a replay's pointers lead: redirected ones, and those to large buffers, to a place; those to small ones as they did. */
-static ebb_status_t relaunch(ebb_device_t *dev, const ebb_action_t *a)
+static ebb_status_t relaunch(drive_t *drive, const ebb_action_t *a)
 {
-    drive_t *drive = ebb_driven(dev);
     const ebb_trace_operation_t *o = &drive->trace->operation[a->operation];
     ebb_pointer_t pointer[EBB_RELAUNCH_POINTERS];
     unsigned count = 0;
     for (uint32_t i = 0; i < o->access_count && count < EBB_RELAUNCH_POINTERS; i++) {
         const ebb_trace_access_t *access = &drive->trace->access[o->first_access + i];
-        const ebb_range_t *range = drive->site[ebb_replay_place(dev, a, access->buffer)].range;
-        if (range && was_pointer(dev, &drive->issued[a->operation], access))
+        const ebb_range_t *range = drive->site[ebb_replay_place(drive, a, access->buffer)].range;
+        if (range && was_pointer(drive->device, &drive->issued[a->operation], access))
             pointer[count++] = (ebb_pointer_t){
                 access->param_offset, range->base + ebb_issued_offset(&drive->issued[a->operation], access)};
     }
-    return ebb_relaunch(dev, &drive->issued[a->operation], ebb_drive_stream(dev, a->stream), pointer, count);
+    return ebb_relaunch(drive->device, &drive->issued[a->operation], ebb_drive_stream(drive, a->stream),
+                        pointer, count);
 }
 
-static ebb_status_t zero(ebb_device_t *dev, uint32_t place, uint32_t stream)
+static ebb_status_t zero(drive_t *drive, uint32_t place, uint32_t stream)
 {
-    drive_t *drive = ebb_driven(dev);
-    const size_t bytes = ebb_content_bytes(dev, place);
-    EBB_DRIVER(cuMemsetD8Async, bytes,
-               (drive->site[place].range->base, 0, bytes, ebb_stream_handle(ebb_drive_stream(dev, stream))));
+    const size_t bytes = ebb_content_bytes(drive, place);
+    EBB_DRIVER(
+        cuMemsetD8Async, bytes,
+        (drive->site[place].range->base, 0, bytes, ebb_stream_handle(ebb_drive_stream(drive, stream))));
     return 0;
 }
 
 /* Where steps are of any size, what the first launch leaves as it was of a buffer must be the same when that is launched again, by the plan or by
  * a recipe when it is left. */
-static ebb_status_t zero_fresh(ebb_device_t *dev, uint32_t operation)
+static ebb_status_t zero_fresh(drive_t *drive, uint32_t operation)
 {
-    drive_t *drive = ebb_driven(dev);
     const ebb_trace_operation_t *o = &drive->trace->operation[operation];
     for (uint32_t i = o->first_access; drive->learned->any_size && i < o->first_access + o->access_count;
          i++) {
         const ebb_trace_access_t *a = &drive->trace->access[i];
         if (a->mode == EBB_REPLACES && drive->first_touch[a->buffer] == operation &&
-            drive->again[a->buffer] && ebb_site_of(dev, a->buffer)->range &&
+            drive->again[a->buffer] && ebb_site_of(drive, a->buffer)->range &&
             ebb_trace_is_first(drive->trace, operation, i))
-            EBB_TRY(zero(dev, drive->at[a->buffer], o->stream));
+            EBB_TRY(zero(drive, drive->at[a->buffer], o->stream));
     }
     return 0;
 }
 
-static ebb_status_t issue_replay(ebb_device_t *dev, const ebb_action_t *a)
+static ebb_status_t issue_replay(drive_t *drive, const ebb_action_t *a)
 {
-    drive_t *drive = ebb_driven(dev);
     const ebb_trace_operation_t *o = &drive->trace->operation[a->operation];
-    EBB_TRY(ebb_guard_open_operation(dev, a, a->operation));
-    EBB_TRY(ebb_streams_order(dev, a->stream, a->after));
+    EBB_TRY(ebb_guard_open_operation(drive, a, a->operation));
+    EBB_TRY(ebb_streams_order(drive, a->stream, a->after));
     if (drive->issued[a->operation].left_out)
         return 0; /* what comes behind on that stream relies on its wait all the same */
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
         const ebb_trace_access_t *access = &drive->trace->access[i];
-        uint32_t place = ebb_replay_place(dev, a, access->buffer);
+        uint32_t place = ebb_replay_place(drive, a, access->buffer);
         if (access->mode == EBB_READS || !drive->site[place].range ||
             !ebb_trace_is_first(drive->trace, a->operation, i))
             continue;
-        site_written(dev, place);
+        site_written(drive, place);
         if (access->mode == EBB_REPLACES &&
             (drive->first_touch[access->buffer] != a->operation || drive->learned->any_size))
-            EBB_TRY(zero(dev, place, a->stream));
+            EBB_TRY(zero(drive, place, a->stream));
     }
-    EBB_TRY(relaunch(dev, a));
+    EBB_TRY(relaunch(drive, a));
     drive->counts.replays++;
     return 0;
 }
 
 /* A replay that was refused leaves what it should have made as it was: given up, and not there. */
-static void undo_replay(ebb_device_t *dev, const ebb_action_t *a)
+static void undo_replay(drive_t *drive, const ebb_action_t *a)
 {
-    drive_t *drive = ebb_driven(dev);
     const ebb_trace_operation_t *o = &drive->trace->operation[a->operation];
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
-        site_t *s = &drive->site[ebb_replay_place(dev, a, drive->trace->access[i].buffer)];
+        site_t *s = &drive->site[ebb_replay_place(drive, a, drive->trace->access[i].buffer)];
         if (drive->trace->access[i].mode != EBB_READS && s->range) {
             s->device = false;
             s->given_up = true;
@@ -247,36 +238,34 @@ static void undo_replay(ebb_device_t *dev, const ebb_action_t *a)
     }
 }
 
-static ebb_status_t issue_action(ebb_device_t *dev, uint32_t index)
+static ebb_status_t issue_action(drive_t *drive, uint32_t index)
 {
-    drive_t *drive = ebb_driven(dev);
     const ebb_action_t *a = &drive->plan->action[index];
     switch (a->kind) {
     case EBB_EVICT:
     case EBB_FETCH:
-        return issue_copy(dev, index);
+        return issue_copy(drive, index);
     case EBB_DISCARD:
-        ebb_drive_verify_discard(dev, index);
-        ebb_site_of(dev, a->place)->given_up = true;
+        ebb_drive_verify_discard(drive, index);
+        ebb_site_of(drive, a->place)->given_up = true;
         return 0;
     case EBB_ORDER:
-        return ebb_streams_order(dev, a->stream, a->after);
+        return ebb_streams_order(drive, a->stream, a->after);
     default:
-        if (issue_replay(dev, a)) {
-            undo_replay(dev, a);
+        if (issue_replay(drive, a)) {
+            undo_replay(drive, a);
             return CUDA_ERROR_LAUNCH_FAILED;
         }
-        ebb_drive_verify_replay(dev, index);
+        ebb_drive_verify_replay(drive, index);
         return 0;
     }
 }
 
-static ebb_status_t issue_actions(ebb_device_t *dev, uint32_t point)
+static ebb_status_t issue_actions(drive_t *drive, uint32_t point)
 {
-    drive_t *drive = ebb_driven(dev);
     while (drive->next_action < drive->plan->action_count &&
            drive->plan->action[drive->next_action].point <= point)
-        EBB_TRY(issue_action(dev, drive->next_action++));
+        EBB_TRY(issue_action(drive, drive->next_action++));
     return 0;
 }
 
@@ -299,10 +288,9 @@ static void count_stall(drive_t *drive, CUevent *pair)
 }
 
 /* The operation's own stream waits, and what that costs is measured. */
-static ebb_status_t join_here(ebb_device_t *dev, uint32_t operation, uint32_t stream)
+static ebb_status_t join_here(drive_t *drive, uint32_t operation, uint32_t stream)
 {
-    drive_t *drive = ebb_driven(dev);
-    CUstream compute = ebb_stream_handle(ebb_drive_stream(dev, stream));
+    CUstream compute = ebb_stream_handle(ebb_drive_stream(drive, stream));
     CUevent *pair = stall_events(drive, operation, drive->step);
     count_stall(drive, pair);
     EBB_DRIVER(cuEventRecord, 0, (pair[0], compute));
@@ -313,9 +301,8 @@ static ebb_status_t join_here(ebb_device_t *dev, uint32_t operation, uint32_t st
     return 0;
 }
 
-static ebb_status_t join(ebb_device_t *dev, uint32_t operation)
+static ebb_status_t join(drive_t *drive, uint32_t operation)
 {
-    drive_t *drive = ebb_driven(dev);
     const uint32_t own = drive->trace->operation[operation].stream;
     uint32_t joiners = 0;
     for (uint32_t i = drive->join_first[operation]; i < drive->join_first[operation + 1]; i++) {
@@ -323,9 +310,9 @@ static ebb_status_t join(ebb_device_t *dev, uint32_t operation)
         joiners |= drive->plan->action[action].joiners;
         for (uint32_t s = 0; s < drive->streams; s++)
             if (s != own && drive->plan->action[action].joiners >> s & 1)
-                EBB_TRY(wait_for(drive, ebb_stream_handle(ebb_drive_stream(dev, s)), action));
+                EBB_TRY(wait_for(drive, ebb_stream_handle(ebb_drive_stream(drive, s)), action));
     }
-    return joiners >> own & 1 ? join_here(dev, operation, own) : 0;
+    return joiners >> own & 1 ? join_here(drive, operation, own) : 0;
 }
 
 /* ---- is it the planned one? ---- */
@@ -336,9 +323,8 @@ static bool is_planned_access(drive_t *drive, const ebb_trace_access_t *a, const
            ebb_record_may_be_at(drive->learned, a, x->offset_bytes);
 }
 
-bool ebb_drive_plans(ebb_device_t *dev, const ebb_access_t *x)
+bool ebb_drive_plans(drive_t *drive, const ebb_access_t *x)
 {
-    drive_t *drive = ebb_driven(dev);
     const ebb_trace_operation_t *o = &drive->trace->operation[drive->cursor];
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++)
         if (is_planned_access(drive, &drive->trace->access[i], x))
@@ -346,40 +332,37 @@ bool ebb_drive_plans(ebb_device_t *dev, const ebb_access_t *x)
     return false;
 }
 
-bool ebb_drive_makes(ebb_device_t *dev, const ebb_operation_t *op, const ebb_trace_access_t *a)
+bool ebb_drive_makes(drive_t *drive, const ebb_operation_t *op, const ebb_trace_access_t *a)
 {
     for (uint32_t i = 0; i < op->access_count; i++)
-        if (is_planned_access(ebb_driven(dev), a, &op->access[i]))
+        if (is_planned_access(drive, a, &op->access[i]))
             return true;
     return false;
 }
 
 /* The planned ones, word by word, but for what was recorded of words that have turned out to be stale. */
-static bool is_on_planned_buffers(ebb_device_t *dev, const ebb_operation_t *op,
-                                  const ebb_trace_operation_t *o)
+static bool is_on_planned_buffers(drive_t *drive, const ebb_operation_t *op, const ebb_trace_operation_t *o)
 {
-    drive_t *drive = ebb_driven(dev);
     uint32_t next = 0;
     for (uint32_t i = 0; i < o->access_count; i++) {
         const ebb_trace_access_t *a = &drive->trace->access[o->first_access + i];
         if (next < op->access_count && is_planned_access(drive, a, &op->access[next]))
             next++;
         else if (o->kind != EBB_TRACE_KERNEL || a->mode == EBB_REPLACES ||
-                 !ebb_stale_is(dev, a->param_offset))
+                 !ebb_stale_is(drive->device, a->param_offset))
             return false;
     }
     return next == op->access_count;
 }
 
 /* In all but its buffers. */
-static const char *launch_differs(ebb_device_t *dev, const ebb_operation_t *op, uint32_t at)
+static const char *launch_differs(drive_t *drive, const ebb_operation_t *op, uint32_t at)
 {
-    drive_t *drive = ebb_driven(dev);
     const ebb_trace_operation_t *o = &drive->trace->operation[at];
     const char *difference = ebb_record_other_launch(drive->learned, at, op);
     if (difference)
         return difference;
-    if (op->stream != ebb_drive_stream(dev, o->stream))
+    if (op->stream != ebb_drive_stream(drive, o->stream))
         return "an operation that was not planned";
     if (o->proofs && op->kind == EBB_KERNEL && !op->plain)
         return "a launch of another geometry than planned";
@@ -389,39 +372,37 @@ static const char *launch_differs(ebb_device_t *dev, const ebb_operation_t *op, 
     return NULL;
 }
 
-const char *ebb_drive_differs(ebb_device_t *dev, const ebb_operation_t *op, uint32_t at)
+const char *ebb_drive_differs(drive_t *drive, const ebb_operation_t *op, uint32_t at)
 {
-    const char *difference = launch_differs(dev, op, at);
-    return difference                                                               ? difference
-           : is_on_planned_buffers(dev, op, &ebb_driven(dev)->trace->operation[at]) ? NULL
-                                                                                    : "other buffers";
+    const char *difference = launch_differs(drive, op, at);
+    return difference                                                       ? difference
+           : is_on_planned_buffers(drive, op, &drive->trace->operation[at]) ? NULL
+                                                                            : "other buffers";
 }
 
 /* ---- the step ---- */
 
-uint32_t ebb_first_birth(ebb_device_t *dev, uint32_t from)
+uint32_t ebb_first_birth(const drive_t *drive, uint32_t from)
 {
-    drive_t *drive = ebb_driven(dev);
     while (from < drive->trace->buffer_count && drive->trace->buffer[from].born == EBB_NONE)
         from++;
     return from;
 }
 
 /* Those that are others now. */
-static void turn(ebb_device_t *dev)
+static void turn(drive_t *drive)
 {
-    drive_t *drive = ebb_driven(dev);
     ebb_rotation_turn(drive->trace, drive->at);
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++)
-        if (ebb_trace_rotates(drive->trace, i) && ebb_site_of(dev, i)->buffer)
-            ebb_site_of(dev, i)->buffer->number = i + 1;
+        if (ebb_trace_rotates(drive->trace, i) && ebb_site_of(drive, i)->buffer)
+            ebb_site_of(drive, i)->buffer->number = i + 1;
 }
 
 /* False: the program is not where a step begins. */
 bool ebb_drive_begin_step(ebb_device_t *dev)
 {
     drive_t *drive = ebb_driven(dev);
-    const char *why = drive->step ? ebb_unplanned_end_step(dev) : NULL;
+    const char *why = drive->step ? ebb_unplanned_end_step(drive) : NULL;
     if (!why && drive->learned->refuted)
         why = "what it relies on has been refuted";
     if (why) {
@@ -429,21 +410,20 @@ bool ebb_drive_begin_step(ebb_device_t *dev)
         return false;
     }
     if (drive->step && drive->period > 1)
-        turn(dev);
-    ebb_streams_begin_step(dev);
+        turn(drive);
+    ebb_streams_begin_step(drive);
     drive->cursor = drive->next_action = drive->strays = drive->stray_count = 0;
     drive->resized = false;
     dev->run->drives->key_bytes = 0;
-    drive->next_birth = ebb_first_birth(dev, 0);
+    drive->next_birth = ebb_first_birth(drive, 0);
     return true;
 }
 
 /* NULL: no host memory, or another small buffer has the place until the very point at which this one gets it and has not been freed yet, be
  * it late or in another thread. Large ones have addresses of their own. */
-static ebb_buffer_t *place(ebb_device_t *dev, uint32_t id, const ebb_request_t *q)
+static ebb_buffer_t *place(drive_t *drive, uint32_t id, const ebb_request_t *q)
 {
-    drive_t *drive = ebb_driven(dev);
-    site_t *s = ebb_site_of(dev, id);
+    site_t *s = ebb_site_of(drive, id);
     ebb_buffer_t *b = s->range ? ebb_buffer_place(s->range, q)
                                : ebb_buffer_place_small(drive->small_slab,
                                                         drive->plan->place[drive->at[id]].small_offset, q);
@@ -457,49 +437,48 @@ static ebb_buffer_t *place(ebb_device_t *dev, uint32_t id, const ebb_request_t *
     drive->resized |= q->bytes != drive->trace->buffer[id].bytes && ebb_is_large(&drive->trace->buffer[id]);
     while (drive->next_birth < drive->trace->buffer_count &&
            drive->trace->buffer[drive->next_birth].born == drive->cursor &&
-           ebb_site_of(dev, drive->next_birth)->buffer && !ebb_site_of(dev, drive->next_birth)->late)
-        drive->next_birth = ebb_first_birth(dev, drive->next_birth + 1);
+           ebb_site_of(drive, drive->next_birth)->buffer && !ebb_site_of(drive, drive->next_birth)->late)
+        drive->next_birth = ebb_first_birth(drive, drive->next_birth + 1);
     return b;
 }
 
 /* The buffer of the plan that this request is for, of those that are due. NULL: none. */
-static ebb_buffer_t *serve_birth(ebb_device_t *dev, const ebb_request_t *q)
+static ebb_buffer_t *serve_birth(drive_t *drive, const ebb_request_t *q)
 {
-    drive_t *drive = ebb_driven(dev);
     ebb_buffer_t *b = NULL;
     for (uint32_t id = drive->next_birth;
          drive->active && !b && id < drive->trace->buffer_count &&
          drive->trace->buffer[id].born == drive->cursor &&
          (id == drive->next_birth || !drive->learned->any_size); /* then only their order tells them apart */
-         id = ebb_first_birth(dev, id + 1))
-        if (!ebb_site_of(dev, id)->buffer && ebb_birth_has_room(drive, id, q->bytes) &&
-            (!q->stream || ebb_drive_stream_number(dev, q->stream) < drive->streams))
-            b = place(dev, id, q);
+         id = ebb_first_birth(drive, id + 1))
+        if (!ebb_site_of(drive, id)->buffer && ebb_birth_has_room(drive, id, q->bytes) &&
+            (!q->stream || ebb_drive_stream_number(drive, q->stream) < drive->streams))
+            b = place(drive, id, q);
     return b;
 }
 
 ebb_buffer_t *ebb_drive_serve(ebb_device_t *dev, const ebb_request_t *q)
 {
-    if (!ebb_driven(dev)->active || (ebb_is_between_steps(dev) && !ebb_drive_begin_step(dev)))
+    if (!ebb_driven(dev)->active || (ebb_is_between_steps(ebb_driven(dev)) && !ebb_drive_begin_step(dev)))
         return NULL;
     ebb_drive_fit(dev, q);
-    ebb_buffer_t *b = serve_birth(dev, q);
+    ebb_buffer_t *b = serve_birth(ebb_driven(dev), q);
     if (!b && ebb_drive_change_over(dev, q, NULL))
-        b = serve_birth(dev, q);
-    if (!b && ebb_driven(dev)->active && ebb_drive_skip(dev, q, NULL))
-        b = serve_birth(dev, q);
-    if (b || !ebb_driven(dev)->active)
+        b = serve_birth(ebb_driven(dev), q);
+    drive_t *drive = ebb_driven(dev); /* it stays from here on */
+    if (!b && drive->active && ebb_drive_skip(drive, q, NULL))
+        b = serve_birth(drive, q);
+    if (b || !drive->active)
         return b;
-    if (ebb_birth_is_outgrown(dev, q)) {
+    if (ebb_birth_is_outgrown(drive, q)) {
         /* How large it is beside all before is seen where no plan is driven. */
-        drive_t *drive = ebb_driven(dev);
         if (drive->next_birth != drive->learned->key) {
             drive->outgrown = drive->next_birth;
             drive->outgrown_bytes = q->bytes;
         }
         ebb_drive_leave(dev, "a buffer that is larger than planned");
     } else if (ebb_unplanned_allocation(dev, q)) {
-        ebb_driven(dev)->counts.unplanned++;
+        drive->counts.unplanned++;
     } else {
         ebb_drive_leave(dev, "an allocation that was not planned");
     }
@@ -518,13 +497,13 @@ bool ebb_drive_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
         return false;
     }
     uint32_t id = b->number - 1;
-    site_t *s = ebb_site_of(dev, id);
+    site_t *s = ebb_site_of(drive, id);
     if (ebb_stays_itself(drive->trace, id)) {
         ebb_drive_leave(dev, "a buffer that outlives the step was freed");
         return false;
     }
-    if (ebb_unplanned_needs(dev, id)) {
-        if (ebb_unplanned_put_off(dev, b, stream))
+    if (ebb_unplanned_needs(drive, id)) {
+        if (ebb_unplanned_put_off(drive, b, stream))
             return true;
         ebb_drive_leave(dev, "a buffer was freed early that is still needed");
         return false;
@@ -544,20 +523,19 @@ bool ebb_drive_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
 }
 
 /* What the program writes now. */
-static void note_writes(ebb_device_t *dev)
+static void note_writes(drive_t *drive)
 {
-    drive_t *drive = ebb_driven(dev);
     const ebb_trace_operation_t *o = &drive->trace->operation[drive->cursor];
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
         const ebb_trace_access_t *a = &drive->trace->access[i];
-        const site_t *s = ebb_site_of(dev, a->buffer);
+        const site_t *s = ebb_site_of(drive, a->buffer);
         if (!s->range)
             continue;
         if (a->mode != EBB_READS) {
-            site_written(dev, drive->at[a->buffer]);
+            site_written(drive, drive->at[a->buffer]);
         } else if (s->written && !s->device) { /* too late for anything but to say so */
             EBB_ASSERT(s->device);
-            ebb_fail_program(dev->ebb);
+            ebb_fail_program(drive->device->ebb);
         }
     }
 }
@@ -568,60 +546,57 @@ static uint32_t first_stream(drive_t *drive)
 }
 
 /* All streams meet. */
-static ebb_status_t begin_on_device(ebb_device_t *dev)
+static ebb_status_t begin_on_device(drive_t *drive)
 {
-    drive_t *drive = ebb_driven(dev);
-    EBB_TRY(ebb_streams_order(dev, first_stream(drive), EBB_ALL_STREAMS));
+    EBB_TRY(ebb_streams_order(drive, first_stream(drive), EBB_ALL_STREAMS));
     ebb_step_clock_begin(&drive->clock, drive->step, ebb_stream_handle(drive->stream));
-    return ebb_streams_scatter(dev, first_stream(drive), EBB_ALL_STREAMS);
+    return ebb_streams_scatter(drive, first_stream(drive), EBB_ALL_STREAMS);
 }
 
 /* Everything that comes before the operation at the cursor; NULL: which is left out. NULL, or why not. */
-const char *ebb_drive_arrange(ebb_device_t *dev, const ebb_operation_t *op)
+const char *ebb_drive_arrange(drive_t *drive, const ebb_operation_t *op)
 {
-    drive_t *drive = ebb_driven(dev);
-    const char *why = ebb_unplanned_late_frees(dev);
+    const char *why = ebb_unplanned_late_frees(drive);
     if (!why)
-        why = ebb_streams_before(dev, drive->cursor);
+        why = ebb_streams_before(drive, drive->cursor);
     if (why)
         return why;
     if (op && !ebb_issued_keep(&drive->issued[drive->cursor], op))
         return "no host memory";
-    if (!drive->cursor && begin_on_device(dev))
+    if (!drive->cursor && begin_on_device(drive))
         return "the driver refused to let streams wait for each other";
-    if (!issue_actions(dev, drive->cursor) && !join(dev, drive->cursor) &&
-        !ebb_guard_open_operation(dev, NULL, drive->cursor) && !(op && zero_fresh(dev, drive->cursor)))
+    if (!issue_actions(drive, drive->cursor) && !join(drive, drive->cursor) &&
+        !ebb_guard_open_operation(drive, NULL, drive->cursor) && !(op && zero_fresh(drive, drive->cursor)))
         return NULL;
     ebb_log(EBB_WARN, "%s", ebb_last_failure());
     return "the driver refused an action";
 }
 
-void ebb_drive_end_step(ebb_device_t *dev)
+void ebb_drive_end_step(drive_t *drive)
 {
-    if (issue_actions(dev, UINT32_MAX - 1) ||
-        ebb_streams_order(dev, first_stream(ebb_driven(dev)), EBB_ALL_STREAMS)) {
+    if (issue_actions(drive, UINT32_MAX - 1) ||
+        ebb_streams_order(drive, first_stream(drive), EBB_ALL_STREAMS)) {
         ebb_log(EBB_WARN, "%s", ebb_last_failure());
-        ebb_drive_leave(dev, "the driver refused an action");
+        ebb_drive_leave(drive->device, "the driver refused an action");
         return;
     }
-    if (!ebb_is_first_step(ebb_driven(dev)) && !ebb_driven(dev)->resized)
-        ebb_step_clock_end(&ebb_driven(dev)->clock, ebb_driven(dev)->step,
-                           ebb_stream_handle(ebb_driven(dev)->stream));
-    ebb_verify_poll(dev, ebb_driven(dev)->learned, false);
-    ebb_driven(dev)->step++;
-    ebb_driven(dev)->counts.steps++;
+    if (!ebb_is_first_step(drive) && !drive->resized)
+        ebb_step_clock_end(&drive->clock, drive->step, ebb_stream_handle(drive->stream));
+    ebb_verify_poll(drive->device, drive->learned, false);
+    drive->step++;
+    drive->counts.steps++;
 }
 
 /* ---- the operations ---- */
 
 static const char *differs_now(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    return ebb_drive_differs(dev, op, ebb_driven(dev)->cursor);
+    return ebb_drive_differs(ebb_driven(dev), op, ebb_driven(dev)->cursor);
 }
 
 bool ebb_drive_before(ebb_device_t *dev, ebb_operation_t *op)
 {
-    if (!ebb_driven(dev)->active || (ebb_is_between_steps(dev) && !ebb_drive_begin_step(dev)))
+    if (!ebb_driven(dev)->active || (ebb_is_between_steps(ebb_driven(dev)) && !ebb_drive_begin_step(dev)))
         return false;
     const ebb_operation_t *view = op;
     const char *why = differs_now(dev, op);
@@ -631,19 +606,20 @@ bool ebb_drive_before(ebb_device_t *dev, ebb_operation_t *op)
     }
     if (why && ebb_drive_change_over(dev, NULL, view))
         why = differs_now(dev, view);
-    if (ebb_driven(dev)->active && why && ebb_drive_skip(dev, NULL, view))
+    drive_t *drive = ebb_driven(dev); /* it stays from here on */
+    if (drive->active && why && ebb_drive_skip(drive, NULL, view))
         why = differs_now(dev, view);
-    if (!ebb_driven(dev)->active)
+    if (!drive->active)
         return false;
-    const bool is_its_launch = !why || !launch_differs(dev, view, ebb_driven(dev)->cursor),
-               partial = why && is_its_launch && ebb_unplanned_may_match_partly(dev, view);
-    if (why && !partial && ebb_unplanned_operation(dev, op)) {
-        ebb_driven(dev)->counts.unplanned++;
+    const bool is_its_launch = !why || !launch_differs(drive, view, drive->cursor),
+               partial = why && is_its_launch && ebb_unplanned_may_match_partly(drive, view);
+    if (why && !partial && ebb_unplanned_operation(drive, op)) {
+        drive->counts.unplanned++;
         return true;
     }
     if (!why || partial) {
-        const char *arranged = ebb_drive_arrange(dev, view);
-        why = arranged || (partial && ebb_unplanned_partial_match(dev, view)) ? arranged : why;
+        const char *arranged = ebb_drive_arrange(drive, view);
+        why = arranged || (partial && ebb_unplanned_partial_match(drive, view)) ? arranged : why;
     }
     if (why && op->kind == EBB_KERNEL && is_its_launch)
         ebb_drive_say_other_buffers(dev, view);
@@ -656,8 +632,9 @@ bool ebb_drive_before(ebb_device_t *dev, ebb_operation_t *op)
 
 void ebb_drive_after(ebb_device_t *dev, const ebb_operation_t *op, bool issued)
 {
-    const bool unplanned = ebb_driven(dev)->unplanned;
-    ebb_driven(dev)->unplanned = false;
+    drive_t *drive = ebb_driven(dev);
+    const bool unplanned = drive->unplanned;
+    drive->unplanned = false;
     if (unplanned)
         ebb_residence_release(op);
     if (!issued)
@@ -665,71 +642,69 @@ void ebb_drive_after(ebb_device_t *dev, const ebb_operation_t *op, bool issued)
     if (!issued)
         return;
     if (unplanned) {
-        if (ebb_streams_scatter(dev, ebb_drive_stream_number(dev, op->stream), EBB_ALL_STREAMS))
+        if (ebb_streams_scatter(drive, ebb_drive_stream_number(drive, op->stream), EBB_ALL_STREAMS))
             ebb_drive_leave(dev, "the driver refused to let streams wait for each other");
-        ebb_guard_close(dev);
+        ebb_guard_close(drive);
         return;
     }
-    ebb_driven(dev)->strays = 0;
-    note_writes(dev);
+    drive->strays = 0;
+    note_writes(drive);
     const size_t bytes = ebb_chunks_created(dev) * EBB_CHUNK_BYTES;
-    if (bytes > ebb_driven(dev)->counts.peak_bytes)
-        ebb_driven(dev)->counts.peak_bytes = bytes;
-    if (++ebb_driven(dev)->cursor == ebb_driven(dev)->trace->operation_count)
-        ebb_drive_end_step(dev);
-    if (ebb_driven(dev)->active)
-        ebb_guard_close(dev);
+    if (bytes > drive->counts.peak_bytes)
+        drive->counts.peak_bytes = bytes;
+    if (++drive->cursor == drive->trace->operation_count)
+        ebb_drive_end_step(drive);
+    if (drive->active)
+        ebb_guard_close(drive);
 }
 
 /* ---- falling back ---- */
 
 /* What is alive, and of that what is neither on the device nor on the host. */
-static void list_orphans(ebb_device_t *dev, ebb_orphans_t *left)
+static void list_orphans(drive_t *drive, ebb_orphans_t *left)
 {
-    drive_t *drive = ebb_driven(dev);
     *left = drive->orphans;
     left->learned = drive->learned;
     left->cursor = drive->cursor;
     left->stray = drive->stray;
     left->stray_count = drive->stray_count;
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
-        const site_t *s = ebb_site_of(dev, i);
+        const site_t *s = ebb_site_of(drive, i);
         left->buffer[i] = s->late ? NULL : s->buffer;
         if (!s->buffer || !s->range || !s->written || s->device || s->on_host)
             continue;
         if (!s->given_up)
-            ebb_content_lost(dev, i, "its place was taken");
-        left->given_up[left->given_up_count++] = (ebb_given_up_t){i, ebb_drive_verify_copy(dev, i)};
+            ebb_content_lost(drive->device, i, "its place was taken");
+        left->given_up[left->given_up_count++] = (ebb_given_up_t){i, ebb_drive_verify_copy(drive, i)};
     }
 }
 
 /* Gives the tracker the program's position, unless nothing depends on it and a step is about to begin. */
-static void hand_over(ebb_device_t *dev, ebb_orphans_t *left)
+static void hand_over(drive_t *drive, ebb_orphans_t *left)
 {
-    drive_t *drive = ebb_driven(dev);
     if (!left->given_up_count && left->cursor == drive->trace->operation_count && drive->period == 1)
         return;
     left->issued = drive->issued;
     drive->issued = NULL;
-    ebb_tracker_resume(dev, left);
+    ebb_tracker_resume(drive->device, left);
     drive->issued = left->issued; /* unless it was taken */
 }
 
 void ebb_drive_leave(ebb_device_t *dev, const char *why)
 {
+    drive_t *drive = ebb_driven(dev);
     ebb_orphans_t left;
-    if (!ebb_driven(dev)->active)
+    if (!drive->active)
         return;
     ebb_log(EBB_INFO, "leaving the plan: %s", why);
-    ebb_log(EBB_DEBUG, "it was at operation %u of %u, in step %llu since it was installed",
-            ebb_driven(dev)->cursor, ebb_driven(dev)->trace->operation_count,
-            (unsigned long long)ebb_driven(dev)->step);
-    ebb_driven(dev)->active = false; /* allocations from here on are ordinary */
-    ebb_driven(dev)->counts.fallbacks++;
+    ebb_log(EBB_DEBUG, "it was at operation %u of %u, in step %llu since it was installed", drive->cursor,
+            drive->trace->operation_count, (unsigned long long)drive->step);
+    drive->active = false; /* allocations from here on are ordinary */
+    drive->counts.fallbacks++;
     ebb_wait_for_device(dev->ebb);
-    list_orphans(dev, &left);
-    ebb_guard_tear_down(dev);
+    list_orphans(drive, &left);
+    ebb_guard_tear_down(drive);
     ebb_share_dissolve(dev);
-    hand_over(dev, &left);
-    ebb_drive_forget(dev);
+    hand_over(drive, &left);
+    ebb_drive_forget(drive);
 }

@@ -15,27 +15,25 @@
 enum { LONGEST_PREFIX = 64 };
 
 /* So far the plan has done nothing, and only small buffers have been allocated, which leave with none of them: as the last step has left it. */
-static bool is_untouched(ebb_device_t *dev)
+static bool is_untouched(const drive_t *drive)
 {
-    drive_t *drive = ebb_driven(dev);
     if (drive->learned->refuted || drive->late || drive->next_action || drive->strays || drive->stray_count ||
         drive->cursor > LONGEST_PREFIX)
         return false;
-    for (uint32_t i = ebb_first_birth(dev, 0); i < drive->next_birth; i = ebb_first_birth(dev, i + 1))
+    for (uint32_t i = ebb_first_birth(drive, 0); i < drive->next_birth; i = ebb_first_birth(drive, i + 1))
         if (ebb_is_large(&drive->trace->buffer[i]))
             return false;
     return true;
 }
 
 /* What has been allocated in this step lies where the other plan's would: theirs are sizes of one step. */
-static bool is_placed_alike(ebb_device_t *dev, const drive_t *d)
+static bool is_placed_alike(const drive_t *drive, const drive_t *d)
 {
-    const drive_t *drive = ebb_driven(dev);
     if (!drive->living)
         return true;
     if (d->learned != drive->learned || d->small_slab != drive->small_slab)
         return false;
-    for (uint32_t i = ebb_first_birth(dev, 0); i < drive->next_birth; i = ebb_first_birth(dev, i + 1))
+    for (uint32_t i = ebb_first_birth(drive, 0); i < drive->next_birth; i = ebb_first_birth(drive, i + 1))
         if (ebb_trace_rotates(drive->trace, i) ||
             d->plan->place[i].small_offset != drive->plan->place[i].small_offset)
             return false;
@@ -65,17 +63,15 @@ static bool is_same(const drive_t *a, const drive_t *b, uint32_t index)
 }
 
 /* Whether a step of another plan can go on with this (an allocation or an operation), behind what has happened so far in this one. */
-static bool could_go_on(ebb_device_t *dev, const drive_t *d, const ebb_request_t *q,
-                        const ebb_operation_t *op)
+static bool could_go_on(drive_t *drive, const drive_t *d, const ebb_request_t *q, const ebb_operation_t *op)
 {
-    drive_t *drive = ebb_driven(dev);
-    const uint32_t at = ebb_is_between_steps(dev) ? 0 : drive->cursor;
+    const uint32_t at = ebb_is_between_steps(drive) ? 0 : drive->cursor;
     const ebb_trace_t *t = d->trace;
     bool suits = false;
     /* In the middle of a step of several streams, these already wait for what the plan that would be left says. */
     if ((at && (d->stream != drive->stream || d->streams > 1 || drive->streams > 1)) ||
         t->operation_count <= at || (at && d->plan->action_count && d->plan->action[0].point < at) ||
-        (op && d->learned == drive->learned) || !is_placed_alike(dev, d))
+        (op && d->learned == drive->learned) || !is_placed_alike(drive, d))
         return false;
     for (uint32_t i = d->learned == drive->learned ? drive->next_birth : 0; i < t->buffer_count; i++) {
         if (t->buffer[i].born < at || (op && t->buffer[i].born == at))
@@ -83,7 +79,7 @@ static bool could_go_on(ebb_device_t *dev, const drive_t *d, const ebb_request_t
         suits |= q && t->buffer[i].born == at && ebb_birth_has_room(d, i, q->bytes);
     }
     for (uint32_t i = 0; i < at; i++) /* what may be left out by one plan another one may need */
-        if (!is_same(ebb_driven(dev), d, i) || drive->issued[i].left_out)
+        if (!is_same(drive, d, i) || drive->issued[i].left_out)
             return false;
     return op ? !ebb_record_difference(d->learned, at, op) : suits;
 }
@@ -109,7 +105,7 @@ static bool go_on_with(ebb_device_t *dev, unsigned plan_index)
 {
     drive_t *last = ebb_driven(dev), *next = ebb_share_drive(dev, plan_index);
     const uint32_t before = last->cursor, living = last->living, next_birth = last->next_birth,
-                   at = ebb_is_between_steps(dev) ? 0 : before;
+                   at = ebb_is_between_steps(ebb_driven(dev)) ? 0 : before;
     last->cursor = last->trace->operation_count;
     last->living = 0;
     if (!ebb_drive_change(dev, plan_index)) {
@@ -135,9 +131,9 @@ static bool go_on_with(ebb_device_t *dev, unsigned plan_index)
 
 bool ebb_drive_change_over(ebb_device_t *dev, const ebb_request_t *q, const ebb_operation_t *op)
 {
-    for (unsigned i = 0; i < EBB_DRIVES && is_untouched(dev); i++)
+    for (unsigned i = 0; i < EBB_DRIVES && is_untouched(ebb_driven(dev)); i++)
         if (ebb_drive_installed(dev, i) && i != ebb_drive_index(dev) &&
-            could_go_on(dev, ebb_share_drive(dev, i), q, op))
+            could_go_on(ebb_driven(dev), ebb_share_drive(dev, i), q, op))
             return go_on_with(dev, i);
     return false;
 }
@@ -149,14 +145,15 @@ void ebb_drive_fit(ebb_device_t *dev, const ebb_request_t *q)
     const uint32_t key = ebb_driven(dev)->learned->key;
     unsigned best = ebb_drive_index(dev);
     if (!ebb_driven(dev)->learned->any_size || ebb_driven(dev)->next_birth != key || key == EBB_NONE ||
-        ebb_driven(dev)->trace->buffer[key].born != ebb_driven(dev)->cursor || !is_untouched(dev))
+        ebb_driven(dev)->trace->buffer[key].born != ebb_driven(dev)->cursor || !is_untouched(ebb_driven(dev)))
         return;
     for (unsigned i = 0; i < EBB_DRIVES; i++) {
         const drive_t *d = ebb_share_drive(dev, i), *b = ebb_share_drive(dev, best);
         if (!d->installed || d->learned != b->learned)
             continue;
         const size_t room = d->trace->buffer[key].bytes, best_room = b->trace->buffer[key].bytes;
-        if (q->bytes <= room && (q->bytes > best_room || room < best_room) && could_go_on(dev, d, q, NULL))
+        if (q->bytes <= room && (q->bytes > best_room || room < best_room) &&
+            could_go_on(ebb_driven(dev), d, q, NULL))
             best = i;
     }
     if (best != ebb_drive_index(dev))
@@ -195,15 +192,14 @@ static bool has_content(const site_t *s)
 
 /* What it would have changed stays as it was. What it would have replaced in a large buffer does not: the plan may have given that up. Nor
  * may what is made again from what it would have put there be made without it. But there may be no such buffer in this step. */
-static bool may_be_left_out(ebb_device_t *dev, uint32_t operation)
+static bool may_be_left_out(drive_t *drive, uint32_t operation)
 {
-    drive_t *drive = ebb_driven(dev);
     const ebb_trace_operation_t *o = &drive->trace->operation[operation];
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
         const ebb_trace_access_t *a = &drive->trace->access[i];
-        const site_t *s = ebb_site_of(dev, a->buffer);
+        const site_t *s = ebb_site_of(drive, a->buffer);
         if (a->mode == EBB_REPLACES && s->buffer &&
-            (has_content(s) || ebb_unplanned_is_source(dev, a->buffer)))
+            (has_content(s) || ebb_unplanned_is_source(drive, a->buffer)))
             return false;
     }
     return o->kind != EBB_TRACE_OTHER && !o->resident;
@@ -211,13 +207,13 @@ static bool may_be_left_out(ebb_device_t *dev, uint32_t operation)
 
 /* What a later operation replaces the plan has given up before it: that is no operation to go on with where one that is left out uses it, for
  * it may be another one with the same buffers, which reads what is there. */
-static bool replaces_what_is_used(ebb_device_t *dev, uint32_t at, uint32_t operation)
+static bool replaces_what_is_used(drive_t *drive, uint32_t at, uint32_t operation)
 {
-    drive_t *drive = ebb_driven(dev);
     const ebb_trace_operation_t *o = &drive->trace->operation[operation];
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
         const uint32_t buffer = drive->trace->access[i].buffer;
-        if (ebb_trace_mode(drive->trace, at, buffer) == EBB_REPLACES && has_content(ebb_site_of(dev, buffer)))
+        if (ebb_trace_mode(drive->trace, at, buffer) == EBB_REPLACES &&
+            has_content(ebb_site_of(drive, buffer)))
             return true;
     }
     return false;
@@ -231,94 +227,90 @@ static bool may_be_absent(const ebb_trace_t *t, uint32_t buffer)
 
 /* The program is at a later operation, or at the allocation of a later buffer, and has left out what comes before. False: the plan has been
  * left. */
-static bool leave_out(ebb_device_t *dev, uint32_t up_to, uint32_t birth)
+static bool leave_out(drive_t *drive, uint32_t up_to, uint32_t birth)
 {
-    drive_t *drive = ebb_driven(dev);
     while (drive->active && drive->next_birth < birth) {
-        site_t *s = ebb_site_of(dev, drive->next_birth);
+        site_t *s = ebb_site_of(drive, drive->next_birth);
         if (s->late || (!s->buffer && !may_be_absent(drive->trace, drive->next_birth))) {
-            ebb_drive_leave(dev, "a buffer was not allocated");
+            ebb_drive_leave(drive->device, "a buffer was not allocated");
             return false;
         }
         if (!s->buffer) /* nothing is left of that of the step before */
             s->written = s->device = s->on_host = s->given_up = false;
-        drive->next_birth = ebb_first_birth(dev, drive->next_birth + 1);
+        drive->next_birth = ebb_first_birth(drive, drive->next_birth + 1);
     }
     while (drive->active && drive->cursor < up_to) {
-        const char *why = ebb_drive_arrange(dev, NULL);
+        const char *why = ebb_drive_arrange(drive, NULL);
         if (why) {
-            ebb_drive_leave(dev, why);
+            ebb_drive_leave(drive->device, why);
             return false;
         }
         drive->issued[drive->cursor].left_out =
             !only_looks(drive, drive->cursor); /* that is never repeated */
         if (++drive->cursor == drive->trace->operation_count)
-            ebb_drive_end_step(dev);
+            ebb_drive_end_step(drive);
     }
     return drive->active;
 }
 
 /* The next buffer to be allocated that is born behind this operation. */
-static uint32_t born_behind(ebb_device_t *dev, uint32_t operation)
+static uint32_t born_behind(const drive_t *drive, uint32_t operation)
 {
-    const drive_t *drive = ebb_driven(dev);
     uint32_t i = drive->next_birth;
     while (i < drive->trace->buffer_count && drive->trace->buffer[i].born <= operation)
-        i = ebb_first_birth(dev, i + 1);
+        i = ebb_first_birth(drive, i + 1);
     return i;
 }
 
 /* A larger buffer than the one that is due, where only their order tells them apart, is one of the next that has that very size, or that
  * one has grown, as the key may always have; else a request alone says nothing about operations that do more than look. */
-static bool skip_to_birth(ebb_device_t *dev, const ebb_request_t *q, bool is_larger)
+static bool skip_to_birth(drive_t *drive, const ebb_request_t *q, bool is_larger)
 {
-    drive_t *drive = ebb_driven(dev);
     const ebb_trace_buffer_t *b = drive->trace->buffer;
     uint32_t until = drive->cursor;
     if (is_larger && drive->next_birth == drive->learned->key)
         return true;
-    for (uint32_t i = drive->next_birth; i < drive->trace->buffer_count; i = ebb_first_birth(dev, i + 1)) {
+    for (uint32_t i = drive->next_birth; i < drive->trace->buffer_count; i = ebb_first_birth(drive, i + 1)) {
         for (; until < b[i].born; until++)
             if (until - drive->cursor == MOST_LEFT_OUT ||
-                !(is_larger ? may_be_left_out(dev, until) : only_looks(drive, until)))
+                !(is_larger ? may_be_left_out(drive, until) : only_looks(drive, until)))
                 return true;
         if (b[i].born > drive->cursor &&
             (is_larger ? b[i].bytes == q->bytes : ebb_birth_has_room(drive, i, q->bytes)))
-            return leave_out(dev, b[i].born, is_larger ? i : born_behind(dev, b[i].born - 1));
+            return leave_out(drive, b[i].born, is_larger ? i : born_behind(drive, b[i].born - 1));
     }
     return true;
 }
 
-bool ebb_drive_skip(ebb_device_t *dev, const ebb_request_t *q, const ebb_operation_t *op)
+bool ebb_drive_skip(drive_t *drive, const ebb_request_t *q, const ebb_operation_t *op)
 {
-    drive_t *drive = ebb_driven(dev);
     if (q)
-        return skip_to_birth(dev, q, ebb_birth_is_outgrown(dev, q));
+        return skip_to_birth(drive, q, ebb_birth_is_outgrown(drive, q));
     uint32_t at = drive->cursor + 1, end = drive->trace->operation_count;
     end = end - drive->cursor > MOST_LEFT_OUT + 1 ? drive->cursor + MOST_LEFT_OUT + 1 : end;
     for (bool looks = only_looks(drive, drive->cursor);
          at < end && (looks              ? ebb_record_difference(drive->learned, at, op)
-                      : op->access_count ? ebb_drive_differs(dev, op, at)
+                      : op->access_count ? ebb_drive_differs(drive, op, at)
                                          : "it could be any");
          at++)
         looks &= only_looks(drive, at);
     for (uint32_t i = drive->cursor; i < at; i++)
-        if (at >= end || !may_be_left_out(dev, i) || replaces_what_is_used(dev, at, i))
+        if (at >= end || !may_be_left_out(drive, i) || replaces_what_is_used(drive, at, i))
             return true;
-    return leave_out(dev, at, born_behind(dev, at));
+    return leave_out(drive, at, born_behind(drive, at));
 }
 
 bool ebb_drive_expects(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    return ebb_drive_in_step(dev) && !ebb_drive_differs(dev, op, ebb_driven(dev)->cursor);
+    return ebb_drive_in_step(dev) && !ebb_drive_differs(ebb_driven(dev), op, ebb_driven(dev)->cursor);
 }
 
 void ebb_drive_catch_up(ebb_device_t *dev)
 {
-    if (ebb_drive_in_step(dev) && ebb_driven(dev)->cursor &&
-        behind_looks(ebb_driven(dev)) == ebb_driven(dev)->trace->operation_count)
-        leave_out(dev, ebb_driven(dev)->trace->operation_count,
-                  born_behind(dev, ebb_driven(dev)->trace->operation_count - 1));
+    drive_t *drive = ebb_driven(dev);
+    if (ebb_drive_in_step(dev) && drive->cursor && behind_looks(drive) == drive->trace->operation_count)
+        leave_out(drive, drive->trace->operation_count,
+                  born_behind(drive, drive->trace->operation_count - 1));
 }
 
 /* ---- what was other than expected ---- */
@@ -332,7 +324,7 @@ void ebb_drive_say_other_buffers(ebb_device_t *dev, const ebb_operation_t *op)
         ebb_log(EBB_DEBUG, "operation %u: %s", drive->cursor, ebb_know_name(dev, op->function));
     for (uint32_t i = 0; i < op->access_count; i++) {
         const ebb_access_t *x = &op->access[i];
-        if (ebb_drive_plans(dev, x))
+        if (ebb_drive_plans(drive, x))
             continue;
         ebb_stale_describe(dev, x->param_offset, word, sizeof word);
         ebb_log(EBB_DEBUG, "operation %u: not planned: buffer %d at %zu (%s)", drive->cursor,
@@ -340,7 +332,7 @@ void ebb_drive_say_other_buffers(ebb_device_t *dev, const ebb_operation_t *op)
     }
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
         const ebb_trace_access_t *a = &drive->trace->access[k];
-        if (ebb_drive_makes(dev, op, a) || ebb_stale_is(dev, a->param_offset))
+        if (ebb_drive_makes(drive, op, a) || ebb_stale_is(dev, a->param_offset))
             continue;
         ebb_stale_describe(dev, a->param_offset, word, sizeof word);
         ebb_log(EBB_DEBUG, "operation %u: left alone: buffer %u, mode %d (%s)", drive->cursor, a->buffer,

@@ -12,9 +12,8 @@
 #include "alloc/base/status.h"
 #include "ckpt/run/drive/internal.h"
 
-ebb_status_t ebb_guard_open(ebb_device_t *dev, uint32_t place)
+ebb_status_t ebb_guard_open(drive_t *drive, uint32_t place)
 {
-    drive_t *drive = ebb_driven(dev);
     site_t *s = &drive->site[place];
     const ebb_place_t *p = &drive->plan->place[place];
     if (!drive->open || !s->range || !p->chunk_count || s->range->mapped)
@@ -26,21 +25,19 @@ ebb_status_t ebb_guard_open(ebb_device_t *dev, uint32_t place)
     return 0;
 }
 
-ebb_status_t ebb_guard_open_operation(ebb_device_t *dev, const ebb_action_t *replay, uint32_t operation)
+ebb_status_t ebb_guard_open_operation(drive_t *drive, const ebb_action_t *replay, uint32_t operation)
 {
-    drive_t *drive = ebb_driven(dev);
     const ebb_trace_operation_t *o = &drive->trace->operation[operation];
     for (uint32_t i = o->first_access; drive->open && i < o->first_access + o->access_count; i++)
-        EBB_TRY(ebb_guard_open(dev, ebb_replay_place(dev, replay, drive->trace->access[i].buffer)));
+        EBB_TRY(ebb_guard_open(drive, ebb_replay_place(drive, replay, drive->trace->access[i].buffer)));
     return 0;
 }
 
-ebb_status_t ebb_guard_open_buffers(ebb_device_t *dev, const ebb_operation_t *op)
+ebb_status_t ebb_guard_open_buffers(drive_t *drive, const ebb_operation_t *op)
 {
-    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = 0; drive->open && i < op->access_count; i++)
         if (op->access[i].buffer->number)
-            EBB_TRY(ebb_guard_open(dev, drive->at[op->access[i].buffer->number - 1]));
+            EBB_TRY(ebb_guard_open(drive, drive->at[op->access[i].buffer->number - 1]));
     return 0;
 }
 
@@ -60,24 +57,22 @@ static void tell(drive_t *drive, CUresult error)
         ebb_log(EBB_WARN, "EBB_GUARD: %s", name);
 }
 
-void ebb_guard_close(ebb_device_t *dev)
+void ebb_guard_close(drive_t *drive)
 {
-    drive_t *drive = ebb_driven(dev);
     if (!drive->open)
         return;
-    const ebb_status_t error = ebb_wait_for_device(dev->ebb);
+    const ebb_status_t error = ebb_wait_for_device(drive->device->ebb);
     if (error) {
         tell(drive, error);
-        ebb_drive_leave(dev, "the device has failed");
+        ebb_drive_leave(drive->device, "the device has failed");
         return;
     }
     for (; drive->open_count; drive->open_count--)
         ebb_range_unmap_from(drive->site[drive->open[drive->open_count - 1]].range);
 }
 
-ebb_status_t ebb_guard_set_up(ebb_device_t *dev)
+ebb_status_t ebb_guard_set_up(drive_t *drive)
 {
-    drive_t *drive = ebb_driven(dev);
     if (!ebb_options.guard)
         return 0;
     drive->open = calloc((size_t)drive->plan->place_count + 1, sizeof *drive->open);
@@ -88,12 +83,11 @@ ebb_status_t ebb_guard_set_up(ebb_device_t *dev)
 }
 
 /* What stays where it is must be there, unless the context is dead: then nothing can be mapped, and the program has the error. */
-void ebb_guard_tear_down(ebb_device_t *dev)
+void ebb_guard_tear_down(drive_t *drive)
 {
-    drive_t *drive = ebb_driven(dev);
-    const bool alive = drive->open && !ebb_wait_for_device(dev->ebb);
+    const bool alive = drive->open && !ebb_wait_for_device(drive->device->ebb);
     for (uint32_t i = 0; alive && i < drive->plan->place_count; i++)
-        if (drive->site[i].buffer && drive->site[i].device && ebb_guard_open(dev, i))
+        if (drive->site[i].buffer && drive->site[i].device && ebb_guard_open(drive, i))
             ebb_log(EBB_WARN, "%s", ebb_last_failure());
     free(drive->open);
     drive->open = NULL;

@@ -75,24 +75,23 @@ size_t ebb_drive_host_room(ebb_device_t *dev, const ebb_recording_t *learned, eb
 /* ---- buffers that are there: until everything else is, their contents stay residence's ---- */
 
 /* What other plans have persistent stays with them for now. */
-static ebb_status_t find_persistent(ebb_device_t *dev, ebb_buffer_t *const *present)
+static ebb_status_t find_persistent(drive_t *drive, ebb_buffer_t *const *present)
 {
-    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
         site_t *s = &drive->site[i];
         if (!persists(&drive->trace->buffer[i]))
             continue;
-        ebb_buffer_t *b = ebb_recorded_buffer(dev, drive->learned, present, i);
+        ebb_buffer_t *b = ebb_recorded_buffer(drive->device, drive->learned, present, i);
         if (!b)
             return ebb_fail(CUDA_ERROR_NOT_FOUND, "a buffer that outlives the step", 0);
-        if (ebb_stays_itself(drive->trace, i) && ebb_share_find(i, b))
+        if (ebb_stays_itself(drive->trace, i) && ebb_share_find(drive, i, b))
             continue;
         *s = (site_t){.buffer = b, .found = true};
         b->held++; /* the reactive half leaves it alone until the plan is dissolved */
         if (ebb_is_large(&drive->trace->buffer[i])) {
             s->range = b->range;
         }
-        if (ebb_stays_itself(drive->trace, i) && !ebb_share_add(dev, i))
+        if (ebb_stays_itself(drive->trace, i) && !ebb_share_add(drive, i))
             return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
     }
     return 0;
@@ -105,17 +104,16 @@ static bool starts(drive_t *drive, const site_t *s, uint32_t place, bool on_devi
 
 /* All of them to where the plan has them when a step begins: out, in, and then, when nothing is under way any more, to pinned
  * memory. */
-static ebb_status_t bring_to_start(ebb_device_t *dev)
+static ebb_status_t bring_to_start(drive_t *drive)
 {
-    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++)
         if (starts(drive, &drive->site[i], i, false))
             EBB_TRY(ebb_residence_send(drive->site[i].buffer));
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++)
         if (starts(drive, &drive->site[i], i, true))
             EBB_TRY(ebb_residence_bring(drive->site[i].buffer));
-    EBB_TRY(ebb_wait_for_device(dev->ebb));
-    ebb_collect_hosts(dev);
+    EBB_TRY(ebb_wait_for_device(drive->device->ebb));
+    ebb_collect_hosts(drive->device);
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++)
         if (starts(drive, &drive->site[i], i, false))
             EBB_TRY(ebb_residence_pin(drive->site[i].buffer));
@@ -123,15 +121,14 @@ static ebb_status_t bring_to_start(ebb_device_t *dev)
 }
 
 /* Now nothing can fail any more: they are the plan's. */
-static void take_over(ebb_device_t *dev)
+static void take_over(drive_t *drive)
 {
-    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
         site_t *s = &drive->site[i];
         if (!persists(&drive->trace->buffer[i]))
             continue;
         if (!s->found) {
-            ebb_share_take(dev, i);
+            ebb_share_take(drive, i);
         } else if (s->range) {
             ebb_host_t host;
             s->device = ebb_residence_give(s->buffer, &host);
@@ -144,17 +141,16 @@ static void take_over(ebb_device_t *dev)
         drive->living += ebb_trace_rotates(drive->trace, i);
     }
     drive->owned = true;
-    ebb_share_gather_hosts(dev);
+    ebb_share_gather_hosts(drive);
 }
 
 /* Wherever it is, in all steps of a period; after it all are in their own places again. */
-static void note_evicted(ebb_device_t *dev)
+static void note_evicted(drive_t *drive)
 {
-    drive_t *drive = ebb_driven(dev);
     for (uint32_t step = 0; step < drive->period; step++) {
         for (uint32_t i = 0; i < drive->plan->action_count; i++)
             if (drive->plan->action[i].kind == EBB_EVICT)
-                drive->evicted[ebb_place_now(dev, drive->plan->action[i].place)] = true;
+                drive->evicted[ebb_place_now(drive, drive->plan->action[i].place)] = true;
         if (drive->period > 1)
             ebb_rotation_turn(drive->trace, drive->at);
     }
@@ -171,13 +167,12 @@ static void note_spared(drive_t *drive)
 }
 
 /* What the plan copies out of this place has no host memory yet. */
-static bool lacks_host(ebb_device_t *dev, uint32_t place)
+static bool lacks_host(drive_t *drive, uint32_t place)
 {
-    drive_t *drive = ebb_driven(dev);
     const site_t *s = &drive->site[place];
-    const ebb_persistent_t *k = ebb_share_persistent(dev, place);
+    const ebb_persistent_t *k = ebb_share_persistent(drive, place);
     return !s->host.at && !(k && k->site.host.at) && !(s->found && ebb_residence_pinned_bytes(s->buffer)) &&
-           !(place < drive->trace->buffer_count && ebb_share_host(dev, drive->learned, place));
+           !(place < drive->trace->buffer_count && ebb_share_host(drive->device, drive->learned, place));
 }
 
 /* Enough for what plans of the same recording have in it, whichever is driven. */
@@ -187,14 +182,13 @@ static size_t host_bytes(const drive_t *drive, uint32_t place)
                                               : drive->plan->place[place].bytes;
 }
 
-static ebb_status_t want_hosts(ebb_device_t *dev)
+static ebb_status_t want_hosts(drive_t *drive)
 {
-    drive_t *drive = ebb_driven(dev);
     size_t count = 0, *bytes = malloc(((size_t)drive->plan->place_count + 1) * sizeof *bytes);
     for (uint32_t i = 0; bytes && i < drive->plan->place_count; i++)
         if ((drive->evicted[i] ||
              (i < drive->trace->buffer_count && starts(drive, &drive->site[i], i, false))) &&
-            lacks_host(dev, i))
+            lacks_host(drive, i))
             bytes[count++] = host_bytes(drive, i);
     const bool have = !bytes || ebb_pinned_want(drive->device, bytes, count, false);
     free(bytes);
@@ -202,12 +196,11 @@ static ebb_status_t want_hosts(ebb_device_t *dev)
 }
 
 /* A host block for what the plan copies out of each place, unless its content brings one. */
-static ebb_status_t find_hosts(ebb_device_t *dev)
+static ebb_status_t find_hosts(drive_t *drive)
 {
-    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = 0; i < drive->plan->place_count; i++) {
         site_t *s = &drive->site[i];
-        if (!drive->evicted[i] || !lacks_host(dev, i))
+        if (!drive->evicted[i] || !lacks_host(drive, i))
             continue;
         const size_t bytes = host_bytes(drive, i);
         s->host = (ebb_host_t){ebb_pinned_alloc(drive->device, bytes), true, bytes};
@@ -236,16 +229,15 @@ static const uint32_t *chunks_of(drive_t *drive, uint32_t place)
 }
 
 /* Under a persistent buffer it is there as a rule. */
-static ebb_status_t map_place(ebb_device_t *dev, uint32_t place)
+static ebb_status_t map_place(drive_t *drive, uint32_t place)
 {
-    drive_t *drive = ebb_driven(dev);
     const ebb_place_t *p = &drive->plan->place[place];
-    const ebb_persistent_t *k = ebb_share_persistent(dev, place);
+    const ebb_persistent_t *k = ebb_share_persistent(drive, place);
     site_t *s = &drive->site[place];
     ebb_range_t *range = k && k->site.range ? k->site.range : s->range;
     if (!p->chunk_count || (range && range->mapped))
         return 0;
-    if (!range && !(range = s->range = ebb_range_new(dev, p->chunk_count)))
+    if (!range && !(range = s->range = ebb_range_new(drive->device, p->chunk_count)))
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "an address range", p->chunk_count * EBB_CHUNK_BYTES);
     ebb_chunk_t *list = malloc(p->chunk_count * sizeof *list);
     if (!list)
@@ -396,34 +388,33 @@ static ebb_status_t no_host_memory(void)
 }
 
 /* All that may fail. Contents stay residence's, which may have moved some, and plans that are installed stay as they are. */
-static ebb_status_t prepare(ebb_device_t *dev, ebb_buffer_t *const *present)
+static ebb_status_t prepare(drive_t *drive, ebb_buffer_t *const *present)
 {
-    drive_t *drive = ebb_driven(dev);
-    EBB_TRY(ebb_wait_for_device(dev->ebb));
+    EBB_TRY(ebb_wait_for_device(drive->device->ebb));
     if (!allocate(drive))
         return no_host_memory();
     if (!find_rings(drive))
         return ebb_fail(CUDA_ERROR_INVALID_VALUE, "buffers that follow one another", 0);
-    EBB_TRY(ebb_residence_reserve(dev, drive->trace->buffer_count));
-    EBB_TRY(ebb_streams_set_up(dev));
-    EBB_TRY(find_persistent(dev, present));
-    note_evicted(dev);
+    EBB_TRY(ebb_residence_reserve(drive->device, drive->trace->buffer_count));
+    EBB_TRY(ebb_streams_set_up(drive));
+    EBB_TRY(find_persistent(drive, present));
+    note_evicted(drive);
     note_spared(drive);
-    EBB_TRY(want_hosts(dev));
-    EBB_TRY(bring_to_start(dev));
-    EBB_TRY(find_hosts(dev));
-    EBB_TRY(ebb_share_bind_chunks(dev));
+    EBB_TRY(want_hosts(drive));
+    EBB_TRY(bring_to_start(drive));
+    EBB_TRY(find_hosts(drive));
+    EBB_TRY(ebb_share_bind_chunks(drive->device));
     for (uint32_t i = 0; i < drive->plan->place_count; i++)
-        EBB_TRY(map_place(dev, i));
-    EBB_TRY(ebb_share_open_small(dev));
+        EBB_TRY(map_place(drive, i));
+    EBB_TRY(ebb_share_open_small(drive->device));
     list_deaths(drive);
     if (!find_overlapping(drive) || !list_joins(drive))
         return no_host_memory();
     EBB_TRY(make_events(drive));
-    EBB_TRY(ebb_drive_verify_set_up(dev));
-    EBB_TRY(ebb_unplanned_set_up(dev));
-    EBB_TRY(ebb_guard_set_up(dev));
-    return ebb_share_note_chunks(dev) ? 0 : no_host_memory();
+    EBB_TRY(ebb_drive_verify_set_up(drive));
+    EBB_TRY(ebb_unplanned_set_up(drive));
+    EBB_TRY(ebb_guard_set_up(drive));
+    return ebb_share_note_chunks(drive) ? 0 : no_host_memory();
 }
 
 ebb_status_t ebb_drive_install(ebb_device_t *dev, unsigned plan_index, ebb_recording_t *learned,
@@ -443,37 +434,36 @@ ebb_status_t ebb_drive_install(ebb_device_t *dev, unsigned plan_index, ebb_recor
     drive->installed = true;
     ebb_collect_hosts(dev);
     ebb_heap_reclaim(dev, SIZE_MAX, true);
-    const ebb_status_t status = prepare(dev, present);
+    const ebb_status_t status = prepare(drive, present);
     if (status) {
         ebb_log(ebb_pinned_is_wanted() ? EBB_DEBUG : EBB_WARN, "the plan could not be installed%s: %s",
                 ebb_pinned_is_wanted() ? " yet" : "", ebb_last_failure());
-        ebb_drive_take_apart(dev);
-        ebb_drive_forget(dev);
+        ebb_drive_take_apart(drive);
+        ebb_drive_forget(drive);
         ebb_share_undo(dev, &before);
         return status;
     }
-    take_over(dev);
+    take_over(drive);
     ebb_chunks_release(dev);
     drive->active = true;
     drive->cursor = drive->trace->operation_count; /* a step is about to begin */
-    ebb_guard_close(dev);
+    ebb_guard_close(drive);
     return 0;
 }
 
 /* ---- and back ---- */
 
 /* What stays where it is keeps its chunks. */
-static void keep_chunks(ebb_device_t *dev, uint32_t place)
+static void keep_chunks(drive_t *drive, uint32_t place)
 {
-    drive_t *drive = ebb_driven(dev);
-    const ebb_persistent_t *k = ebb_share_persistent(dev, place);
+    const ebb_persistent_t *k = ebb_share_persistent(drive, place);
     for (uint32_t i = 0; k && i < k->chunk_count; i++)
-        ebb_share_keep_chunk(dev, k->chunk[i]);
+        ebb_share_keep_chunk(drive->device, k->chunk[i]);
     /* Not noted yet, where the plan could not be installed. */
     for (uint32_t i = 0; !(k && k->chunk_count) && drive->pool && i < drive->plan->place[place].chunk_count;
          i++)
         if (drive->pool[chunks_of(drive, place)[i]] != EBB_NONE)
-            ebb_share_keep_chunk(dev, drive->pool[chunks_of(drive, place)[i]]);
+            ebb_share_keep_chunk(drive->device, drive->pool[chunks_of(drive, place)[i]]);
 }
 
 /* Its buffer's content is on the device, on the chunks of its own range. */
@@ -525,16 +515,15 @@ static void destroy_event(CUevent event)
         ebb_driver.cuEventDestroy_v2(event);
 }
 
-void ebb_drive_take_apart(ebb_device_t *dev)
+void ebb_drive_take_apart(drive_t *drive)
 {
-    drive_t *drive = ebb_driven(dev);
-    ebb_guard_tear_down(dev);
-    ebb_drive_verify_tear_down(dev);
-    ebb_streams_tear_down(dev);
+    ebb_guard_tear_down(drive);
+    ebb_drive_verify_tear_down(drive);
+    ebb_streams_tear_down(drive);
     ebb_step_clock_stop(&drive->clock);
     for (uint32_t i = 0; drive->site && i < drive->plan->place_count; i++) {
         if (stays(&drive->site[i], drive->owned))
-            keep_chunks(dev, i);
+            keep_chunks(drive, i);
         ebb_site_release(drive->device, &drive->site[i], drive->owned);
     }
     for (uint32_t i = 0; drive->copy && i < drive->plan->action_count; i++) {
@@ -548,9 +537,8 @@ void ebb_drive_take_apart(ebb_device_t *dev)
     drive->active = drive->installed = false;
 }
 
-void ebb_drive_forget(ebb_device_t *dev)
+void ebb_drive_forget(drive_t *drive)
 {
-    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = 0; drive->issued && i < drive->trace->operation_count; i++)
         ebb_issued_forget(&drive->issued[i]);
     free(drive->issued);

@@ -156,10 +156,9 @@ static uint32_t find(const ebb_buffer_t *b)
     return i < share->persistent_count ? i : EBB_NONE;
 }
 
-ebb_persistent_t *ebb_share_persistent(ebb_device_t *dev, uint32_t place)
+ebb_persistent_t *ebb_share_persistent(drive_t *drive, uint32_t place)
 {
-    struct ebb_drive_share *share = dev->run->drive_share;
-    drive_t *drive = ebb_driven(dev);
+    struct ebb_drive_share *share = drive->device->run->drive_share;
     const uint32_t index =
         drive->persistent && place < drive->trace->buffer_count ? drive->persistent[place] : EBB_NONE;
     return index == EBB_NONE ? NULL : &share->persistent[index];
@@ -171,28 +170,24 @@ static void move_site(site_t *to, site_t *from)
     *from = (site_t){0};
 }
 
-bool ebb_share_find(uint32_t place, const ebb_buffer_t *b)
+bool ebb_share_find(drive_t *drive, uint32_t place, const ebb_buffer_t *b)
 {
-    ebb_device_t *dev = b->range->device;
-    drive_t *drive = ebb_driven(dev);
     drive->persistent[place] = find(b);
     return drive->persistent[place] != EBB_NONE;
 }
 
-void ebb_share_take(ebb_device_t *dev, uint32_t place)
+void ebb_share_take(drive_t *drive, uint32_t place)
 {
-    drive_t *drive = ebb_driven(dev);
-    ebb_persistent_t *k = ebb_share_persistent(dev, place);
+    ebb_persistent_t *k = ebb_share_persistent(drive, place);
     const ebb_host_t host = drive->site[place].host; /* the first plan that copies it out */
     move_site(&drive->site[place], &k->site);
     if (host.at)
         drive->site[place].host = host;
 }
 
-bool ebb_share_add(ebb_device_t *dev, uint32_t place)
+bool ebb_share_add(drive_t *drive, uint32_t place)
 {
-    struct ebb_drive_share *share = dev->run->drive_share;
-    drive_t *drive = ebb_driven(dev);
+    struct ebb_drive_share *share = drive->device->run->drive_share;
     if (share->persistent_count == share->persistent_room) {
         const uint32_t room = 2 * share->persistent_room + 64;
         ebb_persistent_t *more = realloc(share->persistent, room * sizeof *more);
@@ -208,11 +203,10 @@ bool ebb_share_add(ebb_device_t *dev, uint32_t place)
 }
 
 /* The driven plan's, to where they are kept while it is not driven. */
-static void deactivate(ebb_device_t *dev)
+static void deactivate(drive_t *drive)
 {
-    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
-        ebb_persistent_t *k = ebb_share_persistent(dev, i);
+        ebb_persistent_t *k = ebb_share_persistent(drive, i);
         if (!k || !drive->site[i].buffer)
             continue;
         drive->site[i].buffer->number = EBB_INACTIVE;
@@ -233,12 +227,12 @@ ebb_host_t *ebb_share_host(ebb_device_t *dev, const ebb_recording_t *learned, ui
     return NULL;
 }
 
-void ebb_share_gather_hosts(ebb_device_t *dev)
+void ebb_share_gather_hosts(drive_t *drive)
 {
-    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
-        ebb_host_t *from =
-            drive->site[i].host.at || !drive->evicted[i] ? NULL : ebb_share_host(dev, drive->learned, i);
+        ebb_host_t *from = drive->site[i].host.at || !drive->evicted[i]
+                               ? NULL
+                               : ebb_share_host(drive->device, drive->learned, i);
         if (!from)
             continue;
         drive->site[i].host = *from;
@@ -247,19 +241,18 @@ void ebb_share_gather_hosts(ebb_device_t *dev)
 }
 
 /* And back. Other places hold nothing when a step begins. */
-static void activate(ebb_device_t *dev)
+static void activate(drive_t *drive)
 {
-    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = 0; i < drive->plan->place_count; i++) {
         site_t *s = &drive->site[i];
-        ebb_persistent_t *k = ebb_share_persistent(dev, i);
+        ebb_persistent_t *k = ebb_share_persistent(drive, i);
         s->written = s->device = s->on_host = s->given_up = false;
         if (!k)
             continue;
         move_site(s, &k->site);
         s->buffer->number = i + 1;
     }
-    ebb_share_gather_hosts(dev);
+    ebb_share_gather_hosts(drive);
     drive->cursor = drive->trace->operation_count;
     drive->active = true;
 }
@@ -285,7 +278,7 @@ ebb_share_mark_t ebb_share_begin(ebb_device_t *dev, unsigned plan_index)
                                    .small_count = share->small_count};
     EBB_DCHECK(!mark.active || ebb_drive_at_boundary(dev));
     if (mark.active)
-        deactivate(dev);
+        deactivate(ebb_driven(dev));
     dev->run->drives->driven = plan_index;
     return mark;
 }
@@ -298,7 +291,7 @@ void ebb_share_undo(ebb_device_t *dev, const ebb_share_mark_t *before)
         free(share->persistent[--share->persistent_count].chunk);
     dev->run->drives->driven = before->plan_index;
     if (before->active)
-        activate(dev);
+        activate(ebb_driven(dev));
 }
 
 /* ---- laying a plan on the chunks that are there ---- */
@@ -315,15 +308,14 @@ static void mark_others(ebb_device_t *dev, bool *taken)
 }
 
 /* Chunks of buffers that are mapped already; false: no host memory. */
-static bool bind_mapped(ebb_device_t *dev, uint32_t place)
+static bool bind_mapped(drive_t *drive, uint32_t place)
 {
-    drive_t *drive = ebb_driven(dev);
     const ebb_place_t *p = &drive->plan->place[place];
-    const ebb_persistent_t *k = ebb_share_persistent(dev, place);
+    const ebb_persistent_t *k = ebb_share_persistent(drive, place);
     const ebb_range_t *range = k && k->site.range ? k->site.range : drive->site[place].range;
     for (uint32_t c = 0; range && range->mapped && c < p->chunk_count; c++) {
         uint32_t *at = &drive->pool[drive->plan->chunk[p->first_chunk + c]];
-        *at = k && k->chunk_count ? k->chunk[c] : add_chunk(dev, range->chunk[c]);
+        *at = k && k->chunk_count ? k->chunk[c] : add_chunk(drive->device, range->chunk[c]);
         if (*at == EBB_NONE)
             return false;
     }
@@ -365,7 +357,7 @@ ebb_status_t ebb_share_bind_chunks(ebb_device_t *dev)
     drive_t *drive = ebb_driven(dev);
     bool good = true;
     for (uint32_t i = 0; i < drive->trace->buffer_count && good; i++)
-        good = bind_mapped(dev, i);
+        good = bind_mapped(drive, i);
     bool *taken = good ? calloc((size_t)share->chunk_count + 1, sizeof *taken) : NULL;
     if (!taken)
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
@@ -376,18 +368,17 @@ ebb_status_t ebb_share_bind_chunks(ebb_device_t *dev)
 }
 
 /* Room first, which may be left unused: a buffer has as many chunks in every plan that gives it any. */
-bool ebb_share_note_chunks(ebb_device_t *dev)
+bool ebb_share_note_chunks(drive_t *drive)
 {
-    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
         const uint32_t count = drive->plan->place[i].chunk_count;
-        ebb_persistent_t *k = ebb_share_persistent(dev, i);
+        ebb_persistent_t *k = ebb_share_persistent(drive, i);
         if (k && !k->chunk && count && !(k->chunk = malloc(count * sizeof *k->chunk)))
             return false;
     }
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
         const ebb_place_t *p = &drive->plan->place[i];
-        ebb_persistent_t *k = ebb_share_persistent(dev, i);
+        ebb_persistent_t *k = ebb_share_persistent(drive, i);
         if (!k || k->chunk_count)
             continue;
         k->chunk_count = p->chunk_count;
@@ -520,7 +511,7 @@ size_t ebb_share_pinned_bytes(const ebb_buffer_t *b)
 
 bool ebb_drive_in_step(ebb_device_t *dev)
 {
-    return ebb_driven(dev)->active && !ebb_is_between_steps(dev);
+    return ebb_driven(dev)->active && !ebb_is_between_steps(ebb_driven(dev));
 }
 
 bool ebb_drive_at_boundary(ebb_device_t *dev)
@@ -531,11 +522,10 @@ bool ebb_drive_at_boundary(ebb_device_t *dev)
 }
 
 /* A plan orders no other one's copies or streams: all that these have been given comes first. */
-static ebb_status_t order_behind(ebb_device_t *dev, const drive_t *next)
+static ebb_status_t order_behind(drive_t *drive, const drive_t *next)
 {
-    drive_t *drive = ebb_driven(dev);
     for (uint32_t s = 0; s < drive->streams; s++)
-        EBB_TRY(ebb_mark_join(next->stream, ebb_mark_here(ebb_drive_stream(dev, s))));
+        EBB_TRY(ebb_mark_join(next->stream, ebb_mark_here(ebb_drive_stream(drive, s))));
     for (ebb_direction_t d = EBB_OUT; d <= EBB_IN; d++)
         if (ebb_copy_stream(drive->device, d))
             EBB_TRY(ebb_mark_join(next->stream, ebb_mark_here(ebb_copy_stream(drive->device, d))));
@@ -546,14 +536,14 @@ bool ebb_drive_change(ebb_device_t *dev, unsigned plan_index)
 {
     if (!ebb_drive_at_boundary(dev) || !dev->run->drives->of[plan_index].installed)
         return false;
-    if (order_behind(dev, &dev->run->drives->of[plan_index])) {
+    if (order_behind(ebb_driven(dev), &dev->run->drives->of[plan_index])) {
         ebb_log(EBB_WARN, "%s", ebb_last_failure());
         return false;
     }
     ebb_verify_poll(dev, ebb_driven(dev)->learned, false);
-    deactivate(dev);
+    deactivate(ebb_driven(dev));
     dev->run->drives->driven = plan_index;
-    activate(dev);
+    activate(ebb_driven(dev));
     ebb_driven(dev)->counts.changes++;
     return true;
 }
@@ -573,16 +563,15 @@ static void release(ebb_device_t *dev, ebb_persistent_t *k)
 void ebb_share_dissolve(ebb_device_t *dev)
 {
     struct ebb_drive_share *share = dev->run->drive_share;
-    const unsigned driven = dev->run->drives->driven;
+    drive_t *driven = ebb_driven(dev);
     for (unsigned i = 0; i < EBB_DRIVES; i++) {
-        dev->run->drives->driven = i;
-        if (i == driven || !ebb_driven(dev)->installed)
+        drive_t *drive = ebb_share_drive(dev, i);
+        if (drive == driven || !drive->installed)
             continue;
-        ebb_drive_take_apart(dev);
-        ebb_drive_forget(dev);
+        ebb_drive_take_apart(drive);
+        ebb_drive_forget(drive);
     }
-    dev->run->drives->driven = driven;
-    ebb_drive_take_apart(dev);
+    ebb_drive_take_apart(driven);
     for (uint32_t i = 0; i < share->persistent_count; i++)
         release(dev, &share->persistent[i]);
     give_back(dev, 0, 0);

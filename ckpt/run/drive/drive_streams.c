@@ -16,30 +16,27 @@
 
 /* ---- which stream waits for which ---- */
 
-ebb_stream_t *ebb_drive_stream(ebb_device_t *dev, uint32_t stream)
+ebb_stream_t *ebb_drive_stream(const drive_t *drive, uint32_t stream)
 {
-    drive_t *drive = ebb_driven(dev);
     return drive->streams > 1 ? drive->learned->streams[stream] : drive->stream;
 }
 
-uint32_t ebb_drive_stream_number(ebb_device_t *dev, const ebb_stream_t *stream)
+uint32_t ebb_drive_stream_number(const drive_t *drive, const ebb_stream_t *stream)
 {
-    drive_t *drive = ebb_driven(dev);
     uint32_t s = 0;
-    while (s < drive->streams && ebb_drive_stream(dev, s) != stream)
+    while (s < drive->streams && ebb_drive_stream(drive, s) != stream)
         s++;
     return s;
 }
 
-ebb_status_t ebb_streams_after(ebb_device_t *dev, CUstream waiter, uint32_t after, CUevent event)
+ebb_status_t ebb_streams_after(drive_t *drive, CUstream waiter, uint32_t after, CUevent event)
 {
-    drive_t *drive = ebb_driven(dev);
     for (uint32_t s = 0; s < drive->streams; s++) {
         if (!(after >> s & 1))
             continue;
-        if (ebb_stream_is_gone(ebb_drive_stream(dev, s)))
+        if (ebb_stream_is_gone(ebb_drive_stream(drive, s)))
             return ebb_fail(CUDA_ERROR_INVALID_HANDLE, "a stream of the plan's that is gone", 0);
-        const CUstream stream = ebb_stream_handle(ebb_drive_stream(dev, s));
+        const CUstream stream = ebb_stream_handle(ebb_drive_stream(drive, s));
         if (stream == waiter)
             continue;
         EBB_DRIVER(cuEventRecord, 0, (event, stream));
@@ -48,30 +45,29 @@ ebb_status_t ebb_streams_after(ebb_device_t *dev, CUstream waiter, uint32_t afte
     return 0;
 }
 
-ebb_status_t ebb_streams_order(ebb_device_t *dev, uint32_t stream, uint32_t after)
+ebb_status_t ebb_streams_order(drive_t *drive, uint32_t stream, uint32_t after)
 {
-    drive_t *drive = ebb_driven(dev);
     if (!after)
         return 0;
-    if (ebb_stream_is_gone(ebb_drive_stream(dev, stream)))
+    if (ebb_stream_is_gone(ebb_drive_stream(drive, stream)))
         return ebb_fail(CUDA_ERROR_INVALID_HANDLE, "a stream of the plan's that is gone", 0);
-    return ebb_streams_after(dev, ebb_stream_handle(ebb_drive_stream(dev, stream)), after, drive->order.turn);
+    return ebb_streams_after(drive, ebb_stream_handle(ebb_drive_stream(drive, stream)), after,
+                             drive->order.turn);
 }
 
 /* The copies' streams too: what they bring takes memory that the stream has read. */
-ebb_status_t ebb_streams_scatter(ebb_device_t *dev, uint32_t stream, uint32_t others)
+ebb_status_t ebb_streams_scatter(drive_t *drive, uint32_t stream, uint32_t others)
 {
-    drive_t *drive = ebb_driven(dev);
     if (drive->streams == 1)
         return 0;
     for (uint32_t s = 0; s < drive->streams; s++)
         if (s != stream && others >> s & 1)
-            EBB_TRY(ebb_streams_order(dev, s, UINT32_C(1) << stream));
+            EBB_TRY(ebb_streams_order(drive, s, UINT32_C(1) << stream));
     for (int direction = 0; direction < 2; direction++) {
         ebb_stream_t *copies = ebb_copy_stream(drive->device, direction ? EBB_IN : EBB_OUT);
         if (copies)
-            EBB_TRY(
-                ebb_streams_after(dev, ebb_stream_handle(copies), UINT32_C(1) << stream, drive->order.turn));
+            EBB_TRY(ebb_streams_after(drive, ebb_stream_handle(copies), UINT32_C(1) << stream,
+                                      drive->order.turn));
     }
     return 0;
 }
@@ -93,32 +89,30 @@ static bool add_edge(drive_t *drive, const ebb_trace_sync_t *wait)
     return e;
 }
 
-ebb_status_t ebb_streams_set_up(ebb_device_t *dev)
+ebb_status_t ebb_streams_set_up(drive_t *drive)
 {
-    drive_t *drive = ebb_driven(dev);
     if (drive->streams == 1)
         return 0;
     if (drive->streams > drive->learned->stream_count)
         return ebb_fail(CUDA_ERROR_NOT_FOUND, "the step's streams", 0);
     for (uint32_t s = 0; s < drive->streams; s++) {
-        if (ebb_stream_is_gone(ebb_drive_stream(dev, s)))
+        if (ebb_stream_is_gone(ebb_drive_stream(drive, s)))
             return ebb_fail(CUDA_ERROR_NOT_FOUND, "one of the step's streams", 0);
-        if (ebb_stream_handle(ebb_drive_stream(dev, s)) == CU_STREAM_PER_THREAD)
+        if (ebb_stream_handle(ebb_drive_stream(drive, s)) == CU_STREAM_PER_THREAD)
             return ebb_fail(CUDA_ERROR_NOT_SUPPORTED, "a step on a thread's own stream", 0);
     }
     for (uint32_t i = 0; i < drive->trace->sync_count; i++)
         if (drive->trace->sync[i].what == EBB_SYNC_WAIT && !add_edge(drive, &drive->trace->sync[i]))
             return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
     EBB_DRIVER(cuEventCreate, 0, (&drive->order.turn, CU_EVENT_DISABLE_TIMING));
-    ebb_run_want_order(dev->ebb, true);
+    ebb_run_want_order(drive->device->ebb, true);
     return 0;
 }
 
-void ebb_streams_tear_down(ebb_device_t *dev)
+void ebb_streams_tear_down(drive_t *drive)
 {
-    drive_t *drive = ebb_driven(dev);
     if (drive->order.turn) {
-        ebb_run_want_order(dev->ebb, false);
+        ebb_run_want_order(drive->device->ebb, false);
         ebb_driver.cuEventDestroy_v2(drive->order.turn);
     }
     free(drive->order.edge);
@@ -160,7 +154,7 @@ void ebb_drive_ordered(ebb_device_t *dev, const ebb_order_t *o)
         note_record(drive, drive->streams, o->event);
     if ((o->kind != EBB_ORDER_RECORD && o->kind != EBB_ORDER_WAIT) || !o->stream)
         return;
-    const uint32_t stream = ebb_drive_stream_number(dev, o->stream);
+    const uint32_t stream = ebb_drive_stream_number(drive, o->stream);
     /* On a stream that is none of the plan's, too: the event is no longer what it was. */
     if (o->kind == EBB_ORDER_RECORD) {
         note_record(drive, stream, o->event);
@@ -173,9 +167,8 @@ void ebb_drive_ordered(ebb_device_t *dev, const ebb_order_t *o)
     *reached = r->cursor > *reached ? r->cursor : *reached;
 }
 
-const char *ebb_streams_before(ebb_device_t *dev, uint32_t operation)
+const char *ebb_streams_before(drive_t *drive, uint32_t operation)
 {
-    drive_t *drive = ebb_driven(dev);
     if (drive->streams == 1)
         return NULL;
     if (drive->order.failed)
@@ -190,9 +183,8 @@ const char *ebb_streams_before(ebb_device_t *dev, uint32_t operation)
     return NULL;
 }
 
-void ebb_streams_begin_step(ebb_device_t *dev)
+void ebb_streams_begin_step(drive_t *drive)
 {
-    drive_t *drive = ebb_driven(dev);
     if (drive->streams == 1)
         return;
     memset(drive->order.reached, 0, sizeof drive->order.reached);

@@ -73,9 +73,8 @@ static void add_written(drive_t *drive, const ebb_action_t *a)
         drive->again[drive->trace->access[i].buffer] |= drive->trace->access[i].mode != EBB_READS;
 }
 
-ebb_status_t ebb_unplanned_set_up(ebb_device_t *dev)
+ebb_status_t ebb_unplanned_set_up(drive_t *drive)
 {
-    drive_t *drive = ebb_driven(dev);
     const ebb_plan_t *p = drive->plan;
     const size_t buffers = drive->trace->buffer_count;
     ebb_drive_own(drive, &drive->source, calloc(buffers + 1, sizeof *drive->source));
@@ -118,67 +117,63 @@ static bool may_write_buffer(const ebb_operation_t *op, const ebb_buffer_t *b)
 
 /* Whether something is still to be made from sources as they are: by a replay that is to come, of what is given up later, or in place
  * of a content that is, when the plan is left. */
-static bool needs_sources(ebb_device_t *dev)
+static bool needs_sources(const drive_t *drive)
 {
-    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = drive->next_action; i < drive->plan->action_count; i++)
         if (drive->plan->action[i].kind == EBB_REPLAY || drive->plan->action[i].kind == EBB_DISCARD)
             return true;
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++)
-        if (ebb_site_of(dev, i)->given_up && ebb_site_of(dev, i)->buffer)
+        if (ebb_site_of(drive, i)->given_up && ebb_site_of(drive, i)->buffer)
             return true;
     return false;
 }
 
-bool ebb_unplanned_is_source(ebb_device_t *dev, uint32_t buffer)
+bool ebb_unplanned_is_source(const drive_t *drive, uint32_t buffer)
 {
-    return ebb_driven(dev)->source[buffer] && needs_sources(dev);
+    return drive->source[buffer] && needs_sources(drive);
 }
 
 static bool is_harmless_to(const ebb_operation_t *op, const ebb_buffer_t *b)
 {
-    ebb_device_t *dev = b->range->device;
+    drive_t *drive = ebb_driven(b->range->device);
     if (!b->number)
         return true;
     if (b->number == EBB_INACTIVE)
         return false;
-    const site_t *s = ebb_site_of(dev, b->number - 1);
+    const site_t *s = ebb_site_of(drive, b->number - 1);
     if (s->range && !s->device)
         return false;
     return !may_write_buffer(op, b) ||
-           (!ebb_unplanned_is_source(dev, b->number - 1) && !s->on_host && !s->late);
+           (!ebb_unplanned_is_source(drive, b->number - 1) && !s->on_host && !s->late);
 }
 
 /* Fetches that are under way to buffers that it touches: its stream waits for them, and for all others. */
-static ebb_status_t join_fetches(ebb_device_t *dev, const ebb_operation_t *op)
+static ebb_status_t join_fetches(drive_t *drive, const ebb_operation_t *op)
 {
-    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = 0; i < op->access_count; i++) {
         const uint32_t number = op->access[i].buffer->number;
         for (uint32_t a = 0; number && a < drive->plan->action_count; a++)
             if (drive->plan->action[a].kind == EBB_FETCH && drive->copy[a].bytes &&
-                ebb_place_now(dev, drive->plan->action[a].place) == drive->at[number - 1])
+                ebb_place_now(drive, drive->plan->action[a].place) == drive->at[number - 1])
                 EBB_DRIVER(cuStreamWaitEvent, 0, (ebb_stream_handle(op->stream), drive->copy[a].done, 0));
     }
-    return ebb_streams_order(dev, ebb_drive_stream_number(dev, op->stream), EBB_ALL_STREAMS);
+    return ebb_streams_order(drive, ebb_drive_stream_number(drive, op->stream), EBB_ALL_STREAMS);
 }
 
 /* By what is none of the plan's and comes before this operation. */
 static void note_write(const ebb_buffer_t *b, uint32_t before)
 {
-    ebb_device_t *dev = b->range->device;
-    drive_t *drive = ebb_driven(dev);
+    drive_t *drive = ebb_driven(b->range->device);
     drive->stray[drive->stray_count++] = (ebb_stray_t){before, b->number - 1};
-    if (ebb_site_of(dev, b->number - 1)->range)
-        ebb_site_take(dev, drive->at[b->number - 1]);
+    if (ebb_site_of(drive, b->number - 1)->range)
+        ebb_site_take(drive, drive->at[b->number - 1]);
 }
 
-static bool note_writes(ebb_device_t *dev, const ebb_operation_t *op)
+static bool note_writes(drive_t *drive, const ebb_operation_t *op)
 {
-    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = 0; i < op->access_count; i++) {
         const ebb_buffer_t *b = op->access[i].buffer;
-        if (!b->number || !may_write(dev, op, &op->access[i]))
+        if (!b->number || !may_write(drive->device, op, &op->access[i]))
             continue;
         if (drive->stray_count == MOST_WRITES)
             return false;
@@ -187,71 +182,68 @@ static bool note_writes(ebb_device_t *dev, const ebb_operation_t *op)
     return true;
 }
 
-bool ebb_unplanned_operation(ebb_device_t *dev, ebb_operation_t *op)
+bool ebb_unplanned_operation(drive_t *drive, ebb_operation_t *op)
 {
-    drive_t *drive = ebb_driven(dev);
-    if (op->opaque || op->kind == EBB_OTHER || ebb_drive_stream_number(dev, op->stream) == drive->streams ||
-        (op->kind == EBB_KERNEL && !op->plain) || ebb_record_is_resident(dev, op) ||
+    if (op->opaque || op->kind == EBB_OTHER || ebb_drive_stream_number(drive, op->stream) == drive->streams ||
+        (op->kind == EBB_KERNEL && !op->plain) || ebb_record_is_resident(drive->device, op) ||
         drive->strays >= MOST_STRAYS || drive->stray_count + op->access_count > MOST_WRITES)
         return false;
     for (uint32_t i = 0; i < op->access_count; i++)
         if (!is_harmless_to(op, op->access[i].buffer))
             return false;
-    if (join_fetches(dev, op) || ebb_guard_open_buffers(dev, op) || ebb_residence_acquire(dev, op))
+    if (join_fetches(drive, op) || ebb_guard_open_buffers(drive, op) ||
+        ebb_residence_acquire(drive->device, op))
         return false;
     drive->strays++;
-    drive->unplanned = drive->active && note_writes(dev, op); /* the plan may have had to make room */
+    drive->unplanned = drive->active && note_writes(drive, op); /* the plan may have had to make room */
     if (!drive->unplanned)
         ebb_residence_release(op);
     return drive->unplanned;
 }
 
 /* By the plan, or by a recipe when it is left: content is made from what it writes. */
-static bool may_be_repeated(ebb_device_t *dev, uint32_t operation)
+static bool may_be_repeated(drive_t *drive, uint32_t operation)
 {
-    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = 0; i < drive->plan->action_count; i++)
         if (drive->plan->action[i].kind == EBB_REPLAY && drive->plan->action[i].operation == operation)
             return true;
-    return writes_one(drive, &drive->trace->operation[operation], drive->source) && needs_sources(dev);
+    return writes_one(drive, &drive->trace->operation[operation], drive->source) && needs_sources(drive);
 }
 
 /* Most of it is as planned; what it leaves alone had not been given up to be replaced; it is never repeated; and no other stream has to
  * be waited for. */
-bool ebb_unplanned_may_match_partly(ebb_device_t *dev, const ebb_operation_t *op)
+bool ebb_unplanned_may_match_partly(drive_t *drive, const ebb_operation_t *op)
 {
-    drive_t *drive = ebb_driven(dev);
     const ebb_trace_operation_t *o = &drive->trace->operation[drive->cursor];
     uint32_t planned = 0;
     for (uint32_t i = 0; i < op->access_count; i++)
-        planned += ebb_drive_plans(dev, &op->access[i]);
+        planned += ebb_drive_plans(drive, &op->access[i]);
     if (op->kind != EBB_KERNEL || !op->plain || drive->streams > 1 || 2 * planned < o->access_count ||
-        !planned || may_be_repeated(dev, drive->cursor))
+        !planned || may_be_repeated(drive, drive->cursor))
         return false;
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++)
         if (drive->trace->access[i].mode == EBB_REPLACES &&
-            !ebb_drive_makes(dev, op, &drive->trace->access[i]))
+            !ebb_drive_makes(drive, op, &drive->trace->access[i]))
             return false;
     return true;
 }
 
-bool ebb_unplanned_partial_match(ebb_device_t *dev, const ebb_operation_t *op)
+bool ebb_unplanned_partial_match(drive_t *drive, const ebb_operation_t *op)
 {
-    drive_t *drive = ebb_driven(dev);
     if (drive->stray_count + op->access_count > MOST_WRITES)
         return false;
     for (uint32_t i = 0; i < op->access_count; i++) {
         ebb_buffer_t *b = op->access[i].buffer;
         /* What the plan does not know stays as it is only if nothing moves it. */
-        if (!ebb_drive_plans(dev, &op->access[i]) &&
+        if (!ebb_drive_plans(drive, &op->access[i]) &&
             (!b->range->mapped || (!b->number && b->residence) || !is_harmless_to(op, b)))
             return false;
     }
-    if (join_fetches(dev, op) || ebb_guard_open_buffers(dev, op))
+    if (join_fetches(drive, op) || ebb_guard_open_buffers(drive, op))
         return false;
     for (uint32_t i = 0; i < op->access_count; i++)
-        if (!ebb_drive_plans(dev, &op->access[i]) && op->access[i].buffer->number &&
-            may_write(dev, op, &op->access[i]))
+        if (!ebb_drive_plans(drive, &op->access[i]) && op->access[i].buffer->number &&
+            may_write(drive->device, op, &op->access[i]))
             note_write(op->access[i].buffer, drive->cursor + 1);
     ebb_issued_forget(&drive->issued[drive->cursor]); /* it is never replayed */
     drive->counts.unplanned++;
@@ -276,18 +268,16 @@ static bool is_due(const drive_t *drive, uint32_t buffer)
     return drive->trace->buffer[buffer].dies <= drive->cursor;
 }
 
-bool ebb_unplanned_needs(ebb_device_t *dev, uint32_t buffer)
+bool ebb_unplanned_needs(const drive_t *drive, uint32_t buffer)
 {
-    drive_t *drive = ebb_driven(dev);
-    return !ebb_site_of(dev, buffer)->late && !is_due(drive, buffer) &&
-           (drive->trace->buffer[buffer].dies == EBB_NONE || ebb_unplanned_is_source(dev, buffer));
+    return !ebb_site_of(drive, buffer)->late && !is_due(drive, buffer) &&
+           (drive->trace->buffer[buffer].dies == EBB_NONE || ebb_unplanned_is_source(drive, buffer));
 }
 
-bool ebb_unplanned_put_off(ebb_device_t *dev, ebb_buffer_t *b, const ebb_stream_t *stream)
+bool ebb_unplanned_put_off(const drive_t *drive, ebb_buffer_t *b, const ebb_stream_t *stream)
 {
-    struct ebb_drives *drives = dev->run->drives;
-    const drive_t *drive = ebb_driven(dev);
-    const site_t *s = ebb_site_of(dev, b->number - 1);
+    struct ebb_drives *drives = drive->device->run->drives;
+    const site_t *s = ebb_site_of(drive, b->number - 1);
     const bool placed = !s->found || s->range;
     if (drives->early_count == EBB_EARLY_FREES ||
         (!placed && (drive->streams > 1 || (stream && stream != drive->stream))))
@@ -304,11 +294,10 @@ void ebb_unplanned_forget(ebb_device_t *dev, const ebb_buffer_t *b)
             drives->early[i--] = drives->early[--drives->early_count];
 }
 
-static bool is_still_needed(ebb_device_t *dev, const ebb_buffer_t *b)
+static bool is_still_needed(const drive_t *drive, const ebb_buffer_t *b)
 {
-    const drive_t *drive = ebb_driven(dev);
     return drive->active && b->number && b->number != EBB_INACTIVE &&
-           !ebb_stays_itself(drive->trace, b->number - 1) && ebb_unplanned_needs(dev, b->number - 1);
+           !ebb_stays_itself(drive->trace, b->number - 1) && ebb_unplanned_needs(drive, b->number - 1);
 }
 
 static bool touches(const ebb_operation_t *op, const ebb_buffer_t *b)
@@ -330,7 +319,7 @@ ebb_buffer_t *ebb_drive_put_off_free(ebb_device_t *dev, const ebb_operation_t *o
     const drive_t *drive = ebb_driven(dev);
     uint32_t i = 0;
     while (i < drives->early_count &&
-           (is_still_needed(dev, drives->early[i]) || touches(op, drives->early[i])))
+           (is_still_needed(drive, drives->early[i]) || touches(op, drives->early[i])))
         i++;
     if (i == drives->early_count)
         return NULL;
@@ -355,31 +344,27 @@ static bool would_take_late(drive_t *drive, uint32_t place)
     return false;
 }
 
-static bool operation_takes_late(ebb_device_t *dev, const ebb_action_t *replay,
-                                 const ebb_trace_operation_t *o)
+static bool operation_takes_late(drive_t *drive, const ebb_action_t *replay, const ebb_trace_operation_t *o)
 {
-    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++)
         if (drive->trace->access[i].mode != EBB_READS &&
-            would_take_late(drive, ebb_replay_place(dev, replay, drive->trace->access[i].buffer)))
+            would_take_late(drive, ebb_replay_place(drive, replay, drive->trace->access[i].buffer)))
             return true;
     return false;
 }
 
-static bool action_takes_late(ebb_device_t *dev, const ebb_action_t *a)
+static bool action_takes_late(drive_t *drive, const ebb_action_t *a)
 {
-    drive_t *drive = ebb_driven(dev);
-    return a->kind == EBB_FETCH    ? would_take_late(drive, ebb_place_now(dev, a->place))
-           : a->kind == EBB_REPLAY ? operation_takes_late(dev, a, &drive->trace->operation[a->operation])
+    return a->kind == EBB_FETCH    ? would_take_late(drive, ebb_place_now(drive, a->place))
+           : a->kind == EBB_REPLAY ? operation_takes_late(drive, a, &drive->trace->operation[a->operation])
                                    : false;
 }
 
 /* Those that should have been freed at the point and were not. */
-static const char *mark_late(ebb_device_t *dev, uint32_t point)
+static const char *mark_late(drive_t *drive, uint32_t point)
 {
-    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = drive->death_first[point]; i < drive->death_first[point + 1]; i++) {
-        site_t *s = ebb_site_of(dev, drive->death[i]);
+        site_t *s = ebb_site_of(drive, drive->death[i]);
         if (!s->buffer || s->late)
             continue;
         if (!may_stay(s))
@@ -390,10 +375,9 @@ static const char *mark_late(ebb_device_t *dev, uint32_t point)
     return NULL;
 }
 
-const char *ebb_unplanned_end_step(ebb_device_t *dev)
+const char *ebb_unplanned_end_step(drive_t *drive)
 {
-    drive_t *drive = ebb_driven(dev);
-    const char *why = mark_late(dev, drive->trace->operation_count);
+    const char *why = mark_late(drive, drive->trace->operation_count);
     if (why)
         return why;
     /* All others that are alive outlive the step, so that the numbers are equal only if those are alive, every one. */
@@ -401,17 +385,16 @@ const char *ebb_unplanned_end_step(ebb_device_t *dev)
                                                            : "a buffer that outlives the step was freed";
 }
 
-const char *ebb_unplanned_late_frees(ebb_device_t *dev)
+const char *ebb_unplanned_late_frees(drive_t *drive)
 {
-    drive_t *drive = ebb_driven(dev);
-    const char *why = mark_late(dev, drive->cursor);
+    const char *why = mark_late(drive, drive->cursor);
     if (why || !drive->late)
         return why;
     for (uint32_t i = drive->next_action;
          i < drive->plan->action_count && drive->plan->action[i].point <= drive->cursor; i++)
-        if (action_takes_late(dev, &drive->plan->action[i]))
+        if (action_takes_late(drive, &drive->plan->action[i]))
             return "a buffer was not freed, and the plan needs its memory";
-    return operation_takes_late(dev, NULL, &drive->trace->operation[drive->cursor])
+    return operation_takes_late(drive, NULL, &drive->trace->operation[drive->cursor])
                ? "a buffer was not freed, and the plan needs its memory"
                : NULL;
 }

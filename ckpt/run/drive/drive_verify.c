@@ -51,10 +51,9 @@ static void list_checks(drive_t *drive, const uint32_t *completion, const uint32
     }
 }
 
-ebb_status_t ebb_drive_verify_set_up(ebb_device_t *dev)
+ebb_status_t ebb_drive_verify_set_up(drive_t *drive)
 {
-    drive_t *drive = ebb_driven(dev);
-    if (!ebb_verify_open(dev, drive->learned))
+    if (!ebb_verify_open(drive->device, drive->learned))
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "memory to compare with", 0);
     uint32_t *completion = allocate(drive) ? ebb_plan_completions(drive->plan, drive->trace) : NULL;
     uint32_t *users = completion ? ebb_plan_place_streams(drive->plan, drive->trace, false) : NULL;
@@ -70,12 +69,12 @@ ebb_status_t ebb_drive_verify_set_up(ebb_device_t *dev)
 
 static CUdeviceptr address_of(drive_t *drive, const check_t *c)
 {
-    return ebb_site_of(drive->device, c->buffer)->range->base;
+    return ebb_site_of(drive, c->buffer)->range->base;
 }
 
 static ebb_stream_t *stream_of(drive_t *drive, const check_t *c)
 {
-    return ebb_drive_stream(drive->device, c->stream);
+    return ebb_drive_stream(drive, c->stream);
 }
 
 /* ---- copies, in the first steps ---- */
@@ -102,19 +101,17 @@ static bool restore(drive_t *drive, const check_t *c)
 }
 
 /* What has no copy is told of like that of later steps. */
-static void compare_now(ebb_device_t *dev, check_t *c)
+static void compare_now(drive_t *drive, check_t *c)
 {
-    drive_t *drive = ebb_driven(dev);
     if (!c->copy.at)
-        ebb_verify_poll(dev, drive->learned, true);
-    else if (!ebb_verify_agrees(dev, drive->learned, c->buffer) && !restore(drive, c))
-        ebb_content_lost(dev, c->buffer, "its copy could not be brought back");
+        ebb_verify_poll(drive->device, drive->learned, true);
+    else if (!ebb_verify_agrees(drive->device, drive->learned, c->buffer) && !restore(drive, c))
+        ebb_content_lost(drive->device, c->buffer, "its copy could not be brought back");
     free_copy(drive, c);
 }
 
-ebb_host_t ebb_drive_verify_copy(ebb_device_t *dev, uint32_t buffer)
+ebb_host_t ebb_drive_verify_copy(drive_t *drive, uint32_t buffer)
 {
-    drive_t *drive = ebb_driven(dev);
     ebb_host_t copy = {.at = NULL};
     for (uint32_t i = 0; i < drive->check_count && !copy.at; i++)
         if (drive->check[i].buffer == buffer) {
@@ -124,10 +121,9 @@ ebb_host_t ebb_drive_verify_copy(ebb_device_t *dev, uint32_t buffer)
     return copy;
 }
 
-void ebb_drive_verify_tear_down(ebb_device_t *dev)
+void ebb_drive_verify_tear_down(drive_t *drive)
 {
-    drive_t *drive = ebb_driven(dev);
-    ebb_verify_poll(dev, drive->learned, false);
+    ebb_verify_poll(drive->device, drive->learned, false);
     for (uint32_t i = 0; i < drive->check_count; i++)
         free_copy(drive, &drive->check[i]);
     drive->check_count = 0;
@@ -140,17 +136,16 @@ void ebb_drive_verify_tear_down(ebb_device_t *dev)
  * the memory before.
  */
 
-void ebb_drive_verify_discard(ebb_device_t *dev, uint32_t action)
+void ebb_drive_verify_discard(drive_t *drive, uint32_t action)
 {
-    drive_t *drive = ebb_driven(dev);
     const uint32_t index = drive->check_at[action], place = drive->plan->action[action].place;
     if (place < drive->trace->buffer_count) /* of another content */
         ebb_verify_forget(drive->learned, place);
-    if (index == EBB_NONE || (place < drive->trace->buffer_count && !ebb_site_of(dev, place)->buffer))
+    if (index == EBB_NONE || (place < drive->trace->buffer_count && !ebb_site_of(drive, place)->buffer))
         return;
     check_t *c = &drive->check[index];
     const size_t operand_bytes = drive->issued[c->operation].operand_bytes;
-    c->bytes = ebb_content_bytes(dev, ebb_place_now(dev, c->buffer));
+    c->bytes = ebb_content_bytes(drive, ebb_place_now(drive, c->buffer));
     c->trial = drive->learned->any_size
                    ? ebb_verify_is_trial(drive->learned, c->operation, c->buffer, operand_bytes)
                    : ebb_is_first_step(drive);
@@ -161,27 +156,27 @@ void ebb_drive_verify_discard(ebb_device_t *dev, uint32_t action)
                               .operand_bytes = operand_bytes,
                               .step = drive->step,
                               .trial = c->trial};
-    if ((!d.trial && !ebb_options.verify) || ebb_guard_open(dev, ebb_place_now(dev, c->buffer)))
+    if ((!d.trial && !ebb_options.verify) || ebb_guard_open(drive, ebb_place_now(drive, c->buffer)))
         return;
-    if (!ebb_streams_order(dev, c->stream, c->users) &&
-        !ebb_verify_dropping(dev, drive->learned, &d, stream_of(drive, c)) && d.trial)
+    if (!ebb_streams_order(drive, c->stream, c->users) &&
+        !ebb_verify_dropping(drive->device, drive->learned, &d, stream_of(drive, c)) && d.trial)
         keep_copy(drive, c);
-    if (ebb_streams_scatter(dev, c->stream, c->streams))
-        ebb_wait_for_device(dev->ebb);
+    if (ebb_streams_scatter(drive, c->stream, c->streams))
+        ebb_wait_for_device(drive->device->ebb);
 }
 
-void ebb_drive_verify_replay(ebb_device_t *dev, uint32_t action)
+void ebb_drive_verify_replay(drive_t *drive, uint32_t action)
 {
-    drive_t *drive = ebb_driven(dev);
     for (uint32_t i = drive->check_at[action]; i != EBB_NONE; i = drive->check[i].next) {
         check_t *c = &drive->check[i];
-        if (!ebb_verify_is_hashed(drive->learned, c->buffer) || ebb_streams_order(dev, c->stream, c->users) ||
-            ebb_verify_made(dev, drive->learned, c->buffer, stream_of(drive, c), address_of(drive, c),
-                            c->bytes))
+        if (!ebb_verify_is_hashed(drive->learned, c->buffer) ||
+            ebb_streams_order(drive, c->stream, c->users) ||
+            ebb_verify_made(drive->device, drive->learned, c->buffer, stream_of(drive, c),
+                            address_of(drive, c), c->bytes))
             continue;
         if (c->trial)
-            compare_now(dev, c);
-        if (ebb_streams_scatter(dev, c->stream, c->streams))
-            ebb_wait_for_device(dev->ebb);
+            compare_now(drive, c);
+        if (ebb_streams_scatter(drive, c->stream, c->streams))
+            ebb_wait_for_device(drive->device->ebb);
     }
 }

@@ -197,16 +197,14 @@ static inline bool ebb_is_large(const ebb_trace_buffer_t *b)
 }
 
 /* Where a place of the plan's list is in this step. */
-static inline uint32_t ebb_place_now(ebb_device_t *dev, uint32_t place)
+static inline uint32_t ebb_place_now(const drive_t *drive, uint32_t place)
 {
-    drive_t *drive = ebb_driven(dev);
     return place < drive->trace->buffer_count ? drive->at[place] : place;
 }
 
-static inline site_t *ebb_site_of(ebb_device_t *dev, uint32_t place)
+static inline site_t *ebb_site_of(const drive_t *drive, uint32_t place)
 {
-    drive_t *drive = ebb_driven(dev);
-    return &drive->site[ebb_place_now(dev, place)];
+    return &drive->site[ebb_place_now(drive, place)];
 }
 
 /* [count] of EBB_NONE; NULL: no memory. */
@@ -223,7 +221,7 @@ static inline bool ebb_stays_itself(const ebb_trace_t *t, uint32_t buffer)
 }
 
 /* The large place's chunks are written now: it has content, its overlapping places have lost theirs. */
-void ebb_site_take(ebb_device_t *dev, uint32_t place);
+void ebb_site_take(drive_t *drive, uint32_t place);
 
 /* The live buffer that the recording means, or NULL: it is gone, or not known. */
 ebb_buffer_t *ebb_recorded_buffer(ebb_device_t *dev, const ebb_recording_t *learned,
@@ -233,9 +231,9 @@ ebb_buffer_t *ebb_recorded_buffer(ebb_device_t *dev, const ebb_recording_t *lear
  * no memory. */
 void ebb_drive_own(drive_t *drive, void *at, void *array);
 /* Undoes an installation, whole or in part, but for what plans share. The device must be idle. */
-void ebb_drive_take_apart(ebb_device_t *dev);
+void ebb_drive_take_apart(drive_t *drive);
 /* Frees what is needed after that: arrays, and the operations as they were issued, unless these were handed over. */
-void ebb_drive_forget(ebb_device_t *dev);
+void ebb_drive_forget(drive_t *drive);
 /* A place's buffer, if it has one, is residence's again, its range and its host block too, as far as its plan owned (drive_t) them. Its
  * chunks stay as they are. */
 void ebb_site_release(ebb_device_t *dev, site_t *site, bool owned);
@@ -248,7 +246,7 @@ typedef struct ebb_persistent {
     uint32_t *chunk;      /* [chunk_count] in the pool */
     uint32_t chunk_count; /* 0: they are not noted: it has no place yet, or is small */
 } ebb_persistent_t;
-ebb_persistent_t *ebb_share_persistent(ebb_device_t *dev, uint32_t place); /* NULL: it is none of them */
+ebb_persistent_t *ebb_share_persistent(drive_t *drive, uint32_t place); /* NULL: it is none of them */
 /* Another plan is about to be installed, under this index: the driven one rests. After a failure, when it has been taken apart, that goes
  * on, with what plans share as it was. */
 typedef struct ebb_share_mark {
@@ -262,18 +260,18 @@ void ebb_share_undo(ebb_device_t *dev, const ebb_share_mark_t *before);
 drive_t *ebb_share_drive(ebb_device_t *dev, unsigned plan_index);
 /* A buffer of the plan that is being installed: true, if it is persistent already; then, when nothing can fail any more: the plan
  * has its site. Else, when it has one: it is persistent from now on; false: no host memory. */
-bool ebb_share_find(uint32_t place, const ebb_buffer_t *buffer);
-void ebb_share_take(ebb_device_t *dev, uint32_t place);
-bool ebb_share_add(ebb_device_t *dev, uint32_t place);
+bool ebb_share_find(drive_t *drive, uint32_t place, const ebb_buffer_t *buffer);
+void ebb_share_take(drive_t *drive, uint32_t place);
+bool ebb_share_add(drive_t *drive, uint32_t place);
 bool ebb_share_has(const ebb_buffer_t *buffer);
 size_t ebb_share_pinned_bytes(const ebb_buffer_t *buffer); /* its host block, if it is persistent */
 /* The host block that an installed plan for this recording has for a buffer that is born in the step. NULL: none has one. */
 ebb_host_t *ebb_share_host(ebb_device_t *dev, const ebb_recording_t *learned, uint32_t buffer);
 /* They are the driven plan's from now on. */
-void ebb_share_gather_hosts(ebb_device_t *dev);
+void ebb_share_gather_hosts(drive_t *drive);
 /* Chunks for all of the plan's, new ones as far as none are free between steps; and which of them persistent buffers have got. */
 ebb_status_t ebb_share_bind_chunks(ebb_device_t *dev);
-bool ebb_share_note_chunks(ebb_device_t *dev);                /* false: no host memory, and none are noted */
+bool ebb_share_note_chunks(drive_t *drive);                   /* false: no host memory, and none are noted */
 void ebb_share_keep_chunk(ebb_device_t *dev, uint32_t index); /* it is not given back in the end */
 /* The small region: one that another plan has, if it is large enough, as it is empty between steps. */
 ebb_status_t ebb_share_open_small(ebb_device_t *dev);
@@ -283,21 +281,20 @@ size_t ebb_share_room(ebb_device_t *dev, const ebb_recording_t *learned);
 void ebb_share_dissolve(ebb_device_t *dev);
 
 /* Where a replay (NULL: the operation itself) finds a buffer. */
-uint32_t ebb_replay_place(ebb_device_t *dev, const ebb_action_t *replay, uint32_t buffer);
+uint32_t ebb_replay_place(const drive_t *drive, const ebb_action_t *replay, uint32_t buffer);
 
 /* drive.c, for drive_divergence.c: the next buffer that is born in the step, of those from `from` on. */
-uint32_t ebb_first_birth(ebb_device_t *dev, uint32_t from);
+uint32_t ebb_first_birth(const drive_t *drive, uint32_t from);
 /* False: the program is not where a step begins; the plan has been left. */
 bool ebb_drive_begin_step(ebb_device_t *dev);
 /* All actions and waits before the operation at the cursor; NULL: which is left out. NULL, or why not. */
-const char *ebb_drive_arrange(ebb_device_t *dev, const ebb_operation_t *operation);
-void ebb_drive_end_step(ebb_device_t *dev);
+const char *ebb_drive_arrange(drive_t *drive, const ebb_operation_t *operation);
+void ebb_drive_end_step(drive_t *drive);
 /* How it differs from the operation at the cursor, or a later one; NULL: in nothing. */
-const char *ebb_drive_differs(ebb_device_t *dev, const ebb_operation_t *operation, uint32_t at);
+const char *ebb_drive_differs(drive_t *drive, const ebb_operation_t *operation, uint32_t at);
 
-static inline bool ebb_is_between_steps(ebb_device_t *dev)
+static inline bool ebb_is_between_steps(const drive_t *drive)
 {
-    drive_t *drive = ebb_driven(dev);
     return drive->cursor == drive->trace->operation_count;
 }
 
@@ -315,18 +312,16 @@ static inline bool ebb_birth_has_room(const drive_t *drive, uint32_t id, size_t 
 }
 
 /* Where steps are of any size: one is due, and there is no other request that this could be, but one for a later buffer. */
-static inline bool ebb_birth_is_outgrown(ebb_device_t *dev, const ebb_request_t *q)
+static inline bool ebb_birth_is_outgrown(const drive_t *drive, const ebb_request_t *q)
 {
-    const drive_t *drive = ebb_driven(dev);
     const uint32_t next = drive->next_birth;
     return drive->learned->any_size && next < drive->trace->buffer_count &&
            drive->trace->buffer[next].born == drive->cursor && q->bytes > drive->trace->buffer[next].bytes;
 }
 
 /* What a place has of content: all of it is copied, compared, replaced. */
-static inline size_t ebb_content_bytes(ebb_device_t *dev, uint32_t place)
+static inline size_t ebb_content_bytes(const drive_t *drive, uint32_t place)
 {
-    const drive_t *drive = ebb_driven(dev);
     const ebb_buffer_t *b = drive->site[place].buffer;
     const size_t planned = drive->plan->place[place].bytes;
     return b && b->bytes < planned ? b->bytes : planned;
@@ -340,67 +335,67 @@ void ebb_drive_fit(ebb_device_t *dev, const ebb_request_t *request);
 /* Leaves out operations, if it is planned behind them. They may be those of buffers that are not allocated in this step, and such as change
  * contents; not what replaces them, for the plan has given up what is replaced. Where the plan repeats one, it leaves that out, too. False:
  * the plan has been left. */
-bool ebb_drive_skip(ebb_device_t *dev, const ebb_request_t *request, const ebb_operation_t *operation);
+bool ebb_drive_skip(drive_t *drive, const ebb_request_t *request, const ebb_operation_t *operation);
 /* Logs which words of the planned launch do not lead where they are to, so that the reason can be found. */
 void ebb_drive_say_other_buffers(ebb_device_t *dev, const ebb_operation_t *operation);
 
 /* drive_guard.c: with EBB_GUARD, addresses lead to chunks only while something that is known uses them; else nothing happens. Open
  * until ebb_guard_close, which waits for the device. */
-ebb_status_t ebb_guard_set_up(ebb_device_t *dev);
-void ebb_guard_tear_down(ebb_device_t *dev);
-ebb_status_t ebb_guard_open(ebb_device_t *dev, uint32_t place);
-ebb_status_t ebb_guard_open_operation(ebb_device_t *dev, const ebb_action_t *replay, uint32_t operation);
-ebb_status_t ebb_guard_open_buffers(ebb_device_t *dev, const ebb_operation_t *operation);
-void ebb_guard_close(ebb_device_t *dev);
+ebb_status_t ebb_guard_set_up(drive_t *drive);
+void ebb_guard_tear_down(drive_t *drive);
+ebb_status_t ebb_guard_open(drive_t *drive, uint32_t place);
+ebb_status_t ebb_guard_open_operation(drive_t *drive, const ebb_action_t *replay, uint32_t operation);
+ebb_status_t ebb_guard_open_buffers(drive_t *drive, const ebb_operation_t *operation);
+void ebb_guard_close(drive_t *drive);
 
 /* drive_streams.c: where there are several streams; else there is nothing to wait for. */
-ebb_stream_t *ebb_drive_stream(ebb_device_t *dev, uint32_t stream);
+ebb_stream_t *ebb_drive_stream(const drive_t *drive, uint32_t stream);
 /* D.streams: it is none of the plan's. */
-uint32_t ebb_drive_stream_number(ebb_device_t *dev, const ebb_stream_t *stream);
-ebb_status_t ebb_streams_set_up(ebb_device_t *dev);
-void ebb_streams_tear_down(ebb_device_t *dev);
+uint32_t ebb_drive_stream_number(const drive_t *drive, const ebb_stream_t *stream);
+ebb_status_t ebb_streams_set_up(drive_t *drive);
+void ebb_streams_tear_down(drive_t *drive);
 /* `waiter` waits for everything that these of the program's streams (bits) have been given; by an event, which is recorded
  * as often as need be. */
-ebb_status_t ebb_streams_after(ebb_device_t *dev, CUstream waiter, uint32_t after, CUevent event);
+ebb_status_t ebb_streams_after(drive_t *drive, CUstream waiter, uint32_t after, CUevent event);
 #define EBB_ALL_STREAMS UINT32_MAX
 /* The stream waits for these others (bits), or they, and copies, for it. */
-ebb_status_t ebb_streams_order(ebb_device_t *dev, uint32_t stream, uint32_t after);
-ebb_status_t ebb_streams_scatter(ebb_device_t *dev, uint32_t stream, uint32_t others);
-void ebb_streams_begin_step(ebb_device_t *dev);
+ebb_status_t ebb_streams_order(drive_t *drive, uint32_t stream, uint32_t after);
+ebb_status_t ebb_streams_scatter(drive_t *drive, uint32_t stream, uint32_t others);
+void ebb_streams_begin_step(drive_t *drive);
 /* NULL, or what of the program's order has not come that was to come before the operation. */
-const char *ebb_streams_before(ebb_device_t *dev, uint32_t operation);
+const char *ebb_streams_before(drive_t *drive, uint32_t operation);
 
 /* drive.c: whether the operation at the cursor was recorded with this access; and whether one that has come makes a recorded one. */
-bool ebb_drive_plans(ebb_device_t *dev, const ebb_access_t *access);
-bool ebb_drive_makes(ebb_device_t *dev, const ebb_operation_t *operation, const ebb_trace_access_t *recorded);
+bool ebb_drive_plans(drive_t *drive, const ebb_access_t *access);
+bool ebb_drive_makes(drive_t *drive, const ebb_operation_t *operation, const ebb_trace_access_t *recorded);
 
 /* drive_unplanned.c. */
-ebb_status_t ebb_unplanned_set_up(ebb_device_t *dev);
+ebb_status_t ebb_unplanned_set_up(drive_t *drive);
 /* The operation is none of the plan's, and does no harm: it may be issued. Residence holds its buffers until it has been. */
-bool ebb_unplanned_operation(ebb_device_t *dev, ebb_operation_t *op);
+bool ebb_unplanned_operation(drive_t *drive, ebb_operation_t *op);
 /* Something is still to be made from what is in it, by a replay that is to come, or by a recipe when the plan is left. */
-bool ebb_unplanned_is_source(ebb_device_t *dev, uint32_t buffer);
+bool ebb_unplanned_is_source(const drive_t *drive, uint32_t buffer);
 /* It is the planned launch on other buffers: whether it can go for it. Then, once everything that comes before is arranged, whether what
  * else it touches does no harm. */
-bool ebb_unplanned_may_match_partly(ebb_device_t *dev, const ebb_operation_t *op);
-bool ebb_unplanned_partial_match(ebb_device_t *dev, const ebb_operation_t *op);
+bool ebb_unplanned_may_match_partly(drive_t *drive, const ebb_operation_t *op);
+bool ebb_unplanned_partial_match(drive_t *drive, const ebb_operation_t *op);
 bool ebb_unplanned_allocation(ebb_device_t *dev, const ebb_request_t *request);
 /* Before the operation at the cursor, and behind the last one: NULL, or why buffers that should be gone, or are, are in the way. */
-const char *ebb_unplanned_end_step(ebb_device_t *dev);
-const char *ebb_unplanned_late_frees(ebb_device_t *dev);
+const char *ebb_unplanned_end_step(drive_t *drive);
+const char *ebb_unplanned_late_frees(drive_t *drive);
 /* The plan still needs the buffer: recipes may read it, or it outlives the step. */
-bool ebb_unplanned_needs(ebb_device_t *dev, uint32_t buffer);
+bool ebb_unplanned_needs(const drive_t *drive, uint32_t buffer);
 /* It is freed when that is not so any more (ebb_drive_put_off_free). False: it is not. */
-bool ebb_unplanned_put_off(ebb_device_t *dev, ebb_buffer_t *buffer, const ebb_stream_t *stream);
+bool ebb_unplanned_put_off(const drive_t *drive, ebb_buffer_t *buffer, const ebb_stream_t *stream);
 void ebb_unplanned_forget(ebb_device_t *dev, const ebb_buffer_t *buffer);
 
 /* drive_verify.c: comparing what is recomputed with what was dropped. */
-ebb_status_t ebb_drive_verify_set_up(ebb_device_t *dev);
-void ebb_drive_verify_tear_down(ebb_device_t *dev); /* the device must be idle */
+ebb_status_t ebb_drive_verify_set_up(drive_t *drive);
+void ebb_drive_verify_tear_down(drive_t *drive); /* the device must be idle */
 /* The plan is being left: the copy of a content that is given up, which is the caller's, where there is one. */
-ebb_host_t ebb_drive_verify_copy(ebb_device_t *dev, uint32_t buffer);
+ebb_host_t ebb_drive_verify_copy(drive_t *drive, uint32_t buffer);
 /* Just before a discard, just after a replay. */
-void ebb_drive_verify_discard(ebb_device_t *dev, uint32_t action);
-void ebb_drive_verify_replay(ebb_device_t *dev, uint32_t action);
+void ebb_drive_verify_discard(drive_t *drive, uint32_t action);
+void ebb_drive_verify_replay(drive_t *drive, uint32_t action);
 
 #endif
