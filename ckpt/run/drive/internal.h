@@ -350,7 +350,7 @@ void ebb_guard_close(drive_t *drive);
 
 /* drive_streams.c: where there are several streams; else there is nothing to wait for. */
 ebb_stream_t *ebb_drive_stream(const drive_t *drive, uint32_t stream);
-/* D.streams: it is none of the plan's. */
+/* drive->streams: it is none of the plan's. */
 uint32_t ebb_drive_stream_number(const drive_t *drive, const ebb_stream_t *stream);
 ebb_status_t ebb_streams_set_up(drive_t *drive);
 void ebb_streams_tear_down(drive_t *drive);
