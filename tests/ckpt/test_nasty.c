@@ -52,6 +52,7 @@ typedef struct program {
 /* clang-format off */
 static const program_t programs[] = {
     {.name = "plain", .group = "contents", .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}, {"input_gradient", "proven"}, {"update", "proven"}}},
+    {.name = "windows", .group = "contents", .steps = 40, .driven = 20, .operation = {{"accumulate", "untried"}, {"forward", "proven"}}},
     {.name = "zeros", .group = "contents", .operation = {{"accumulate", "proven"}}},
     {.name = "flag", .group = "contents", .unseen_writes = true, .operation = {{"perhaps", "proven"}, {"copy", "host"}}},
     {.name = "later", .group = "contents", .unseen_writes = true, .operation = {{"later", "proven"}, {"advance", "proven"}}},

@@ -317,10 +317,12 @@ static ebb_status_t join(drive_t *drive, uint32_t operation)
 
 /* ---- is it the planned one? ---- */
 
+/* Where in its buffer it begins may be elsewhere in each step, as a batch does in data that lies on the device: a plan moves buffers as a whole, and
+ * what is launched again has this step's words. But what replaces a buffer must do so as recorded. */
 static bool is_planned_access(drive_t *drive, const ebb_trace_access_t *a, const ebb_access_t *x)
 {
     return x->buffer->number == a->buffer + 1 && x->param_offset == a->param_offset &&
-           ebb_record_may_be_at(drive->learned, a, x->offset_bytes);
+           (a->mode != EBB_REPLACES || ebb_record_may_be_at(drive->learned, a, x->offset_bytes));
 }
 
 bool ebb_drive_plans(drive_t *drive, const ebb_access_t *x)

@@ -351,8 +351,34 @@ static void stale_words_finish(worker_t *w)
     free(w->table);
 }
 
+/* ---- windows: each step reads another part of data that lies on the device, and writes another part of a history ---- */
+
+static void windows_set_up(worker_t *w)
+{
+    unsigned seed = 77, n = 4 * w->n;
+    w->a = nasty_keep(w, n * sizeof(float));
+    w->b = nasty_keep(w, NASTY_FLOATS * sizeof(float));
+    LAUNCH(w, fill, blocks_of(n), &w->a, &seed, &n);
+}
+
+static void windows_forward(worker_t *w, unsigned i)
+{
+    const float *part = w->a + w->step % 4 * w->n;
+    float by = 0.125f;
+    if (!i)
+        LAUNCH(w, accumulate, blocks_of(w->n), &w->x[i + 1], &part, &by, &w->n);
+}
+
+static void windows_end(worker_t *w)
+{
+    unsigned seed = w->step, n = 1024;
+    float *at = w->b + w->step % 64 * n;
+    LAUNCH(w, fill, blocks_of(n), &at, &seed, &n);
+}
+
 const trait_t nasty_contents[] = {
     {.name = "plain"},
+    {.name = "windows", .set_up = windows_set_up, .forward = windows_forward, .end = windows_end},
     {.name = "zeros", .set_up = zeros_set_up, .forward = zeros_forward},
     {.name = "flag", .set_up = flag_set_up, .begin = flag_begin, .forward = flag_forward},
     {.name = "frozen",
