@@ -117,12 +117,24 @@ ebb_plan_t *ebb_planning(const ebb_trace_t *trace, const ebb_plan_request_t *q, 
     return plan ? ebb_planning_check(trace, q, plan, why, why_bytes) : NULL;
 }
 
+/* In whole chunks, small buffers that outlive the step: no plan arranges them. */
+static uint64_t small_state(const ebb_trace_t *t)
+{
+    enum { ALIGN = 512 };
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < t->buffer_count; i++)
+        if (t->buffer[i].born == EBB_NONE && !ebb_trace_rotates(t, i) && !ebb_uses_chunks(&t->buffer[i]))
+            bytes += (t->buffer[i].bytes + ALIGN - 1) / ALIGN * ALIGN;
+    return (bytes + EBB_CHUNK_BYTES - 1) / EBB_CHUNK_BYTES * EBB_CHUNK_BYTES;
+}
+
 uint64_t ebb_planning_peak(ebb_device_t *dev, const ebb_trace_t *trace, char *why, size_t why_bytes)
 {
     const ebb_check_limits_t none = {0};
     const ebb_rates_t known = {0, 0};
     const ebb_plan_request_t q = ebb_planning_request(dev, &none, &known);
-    return ebb_keep_bytes(trace, &q, why, why_bytes);
+    const uint64_t bytes = ebb_keep_bytes(trace, &q, why, why_bytes);
+    return bytes ? bytes + small_state(trace) : 0;
 }
 
 /* ---- afterwards ---- */
