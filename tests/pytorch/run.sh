@@ -10,6 +10,7 @@
 #   --compute         kernels that compute instead (compute/), for each model of `models` below: the losses beside PyTorch's on the CPU, the
 #                     bits within 80, 60 and 45% beside those without ebb, and which launches are proven (compute/report.py). At 80% once more
 #                     without copies: kernels take so long here that all copies are hidden, and no plan that may copy recomputes anything
+#   --notebook FILE   instead of all that: runs the cells of a notebook (docs/pytorch.ipynb), and prints what they print; 1 if one fails
 #   --expect WHAT     found (default), learned or driven: at least that, within every budget
 #   -- OPTIONS        of tests/gpu/pytorch_models.py, or of stock.py (--model trainer-...); by default a small GPT-2. With --compute: of one model,
 #                     behind those of `small`; operators are not tried then. With --parallel two ranks are started, by torchrun, a GPU each; the budget is each one's
@@ -20,7 +21,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 build=${BUILD_FOLDER:-$root/build}
-out='' folder='' python=python3 budgets='' expect=found compute=''
+out='' folder='' python=python3 budgets='' expect=found compute='' notebook=''
 # Of --compute, behind `small`: 30 steps of a model most of whose memory are activations of more than 1 MiB each, because ebb does not evict smaller
 # buffers; with a short context, because attention takes most time here. With dropout there are no losses to compare: the CPU has other masks.
 # With fp16 the scale of gradients begins high and grows after three steps: every fourth step has infinite ones, and is skipped.
@@ -54,13 +55,14 @@ refuse() {
 
 while (($#)); do
     case $1 in
-    --torch | --python | --budgets | --expect)
+    --torch | --python | --budgets | --expect | --notebook)
         (($# > 1)) || refuse "$1 needs a value"
         case $1 in
         --torch) folder=$2 ;;
         --python) python=$2 ;;
         --budgets) budgets=$2 ;;
         --expect) expect=$2 ;;
+        --notebook) notebook=$2 ;;
         esac
         shift
         ;;
@@ -105,6 +107,7 @@ compgen -G "$torch/_C.$tag-*.so" >/dev/null || skip "$torch is for another Pytho
 lacking=$("$python" -c 'import importlib.util as u
 print(*(m for m in "typing_extensions sympy networkx jinja2 fsspec filelock numpy".split() if not u.find_spec(m)))')
 [[ -z $lacking ]] || skip "PyTorch needs these of Python: $lacking"
+[[ -z $notebook ]] || "$python" -c 'import nbclient, ipykernel' 2>/dev/null || skip "$python has not nbclient and ipykernel"
 
 # ---- the wheel as the loader is to see it ----
 
@@ -231,6 +234,12 @@ if [[ $compute ]]; then
         "$python" -B "$here/compute/report.py" "$out/$name" "${list[@]}" || failed=1
     done
     exit $failed
+fi
+
+if [[ $notebook ]]; then
+    rm -rf "$out/notebook" && mkdir "$out/notebook"
+    SOFTGPU_ARCH=80 PATH=$build/bin:$PATH PYTHONPATH=$PYTHONPATH:$root/packaging/python "$python" -B "$here/notebook.py" "$notebook" "$out/notebook"
+    exit
 fi
 
 trains alone env PYTORCH_ALLOC_CONF="backend:$(allocator)"
