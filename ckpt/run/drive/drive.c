@@ -319,7 +319,7 @@ static ebb_status_t join(drive_t *drive, uint32_t operation)
 
 /* Where in its buffer it begins may be elsewhere in each step, as a batch does in data that lies on the device: a plan moves buffers as a whole, and
  * what is launched again has this step's words. But what replaces a buffer must do so as recorded. */
-static bool is_planned_access(drive_t *drive, const ebb_trace_access_t *a, const ebb_access_t *x)
+static bool is_planned_access(const drive_t *drive, const ebb_trace_access_t *a, const ebb_access_t *x)
 {
     return x->buffer->number == a->buffer + 1 && x->param_offset == a->param_offset &&
            (a->mode != EBB_REPLACES || ebb_record_may_be_at(drive->learned, a, x->offset_bytes));
@@ -374,9 +374,23 @@ static const char *launch_differs(drive_t *drive, const ebb_operation_t *op, uin
     return NULL;
 }
 
+/* Only where they begin may tell operations in one large buffer apart. */
+static bool begins_as_recorded(const drive_t *drive, const ebb_operation_t *op, uint32_t at)
+{
+    const ebb_trace_operation_t *o = &drive->trace->operation[at];
+    for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++)
+        for (uint32_t k = 0; k < op->access_count; k++)
+            if (op->access[k].param_offset == drive->trace->access[i].param_offset &&
+                !ebb_record_may_be_at(drive->learned, &drive->trace->access[i], op->access[k].offset_bytes))
+                return false;
+    return true;
+}
+
 const char *ebb_drive_differs(drive_t *drive, const ebb_operation_t *op, uint32_t at)
 {
     const char *difference = launch_differs(drive, op, at);
+    if (!difference && at != drive->cursor && !begins_as_recorded(drive, op, at))
+        return "an operand that begins elsewhere";
     return difference                                                       ? difference
            : is_on_planned_buffers(drive, op, &drive->trace->operation[at]) ? NULL
                                                                             : "other buffers";
