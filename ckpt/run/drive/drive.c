@@ -374,7 +374,6 @@ static const char *launch_differs(drive_t *drive, const ebb_operation_t *op, uin
     return NULL;
 }
 
-/* Only where they begin may tell operations in one large buffer apart. */
 static bool begins_as_recorded(const drive_t *drive, const ebb_operation_t *op, uint32_t at)
 {
     const ebb_trace_operation_t *o = &drive->trace->operation[at];
@@ -386,10 +385,26 @@ static bool begins_as_recorded(const drive_t *drive, const ebb_operation_t *op, 
     return true;
 }
 
+/* That a kernel replaces what a buffer holds follows from all its operands as they were recorded; a buffer that it is the first to touch holds nothing. */
+bool ebb_drive_replaces_as_recorded(const drive_t *drive, const ebb_operation_t *op, uint32_t at)
+{
+    const ebb_trace_operation_t *o = &drive->trace->operation[at];
+    bool replaces = false;
+    for (uint32_t i = o->first_access; o->kind == EBB_TRACE_KERNEL && i < o->first_access + o->access_count;
+         i++) {
+        const uint32_t buffer = drive->trace->access[i].buffer;
+        replaces |= drive->trace->access[i].mode == EBB_REPLACES &&
+                    (drive->trace->buffer[buffer].born == EBB_NONE || drive->first_touch[buffer] != at);
+    }
+    return !replaces || begins_as_recorded(drive, op, at);
+}
+
+/* Of those behind the cursor, only where operands begin may tell layers in one large buffer apart. */
 const char *ebb_drive_differs(drive_t *drive, const ebb_operation_t *op, uint32_t at)
 {
     const char *difference = launch_differs(drive, op, at);
-    if (!difference && at != drive->cursor && !begins_as_recorded(drive, op, at))
+    if (!difference &&
+        !(at == drive->cursor ? ebb_drive_replaces_as_recorded : begins_as_recorded)(drive, op, at))
         return "an operand that begins elsewhere";
     return difference                                                       ? difference
            : is_on_planned_buffers(drive, op, &drive->trace->operation[at]) ? NULL

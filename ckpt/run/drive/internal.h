@@ -367,6 +367,7 @@ const char *ebb_streams_before(drive_t *drive, uint32_t operation);
 
 /* drive.c: whether the operation at the cursor was recorded with this access; and whether one that has come makes a recorded one. */
 bool ebb_drive_plans(drive_t *drive, const ebb_access_t *access);
+bool ebb_drive_replaces_as_recorded(const drive_t *drive, const ebb_operation_t *operation, uint32_t at);
 bool ebb_drive_makes(drive_t *drive, const ebb_operation_t *operation, const ebb_trace_access_t *recorded);
 
 /* drive_unplanned.c. */
