@@ -12,7 +12,7 @@
 #                     without copies: kernels take so long here that all copies are hidden, and no plan that may copy recomputes anything
 #   --notebook FILE   instead of all that: runs the cells of a notebook (docs/pytorch.ipynb), and prints what they print; 1 if one fails
 #   --expect WHAT     found (default), learned or driven: at least that, within every budget
-#   -- OPTIONS        of tests/gpu/pytorch_models.py, or of stock.py (--model trainer-...); by default a small GPT-2. With --compute: of one model,
+#   -- OPTIONS        of tests/gpu/pytorch_models.py, of stock.py (--model trainer-...), or of patterns.py (--model pattern-...); by default a small GPT-2. With --compute: of one model,
 #                     behind those of `small`; operators are not tried then. With --parallel two ranks are started, by torchrun, a GPU each; the budget is each one's
 #
 # OUT has links to the wheel, its kernels' library (made once, half a minute), and of each budget log, statistics and output. BUILD_FOLDER: build.
@@ -179,6 +179,7 @@ trains() {
     local name=$1 launcher=() script=$root/tests/gpu/pytorch_models.py
     shift
     [[ " ${options[*]} " != *' --model trainer-'* ]] || script=$here/stock.py
+    [[ " ${options[*]} " != *' --model pattern-'* ]] || script=$here/patterns.py
     ! is_parallel || launcher=(-m torch.distributed.run --standalone --nproc-per-node 2)
     timeout 1800 "$@" "$python" "${launcher[@]}" "$script" "${options[@]}" >"$out/$name.json" 2>"$out/$name.log" || {
         echo "PyTorch failed ($name); $out/$name.log ends so:"
