@@ -374,14 +374,22 @@ static const char *launch_differs(drive_t *drive, const ebb_operation_t *op, uin
     return NULL;
 }
 
+/* Both have most words in the same order, so each is looked for behind the one before. */
 static bool begins_as_recorded(const drive_t *drive, const ebb_operation_t *op, uint32_t at)
 {
     const ebb_trace_operation_t *o = &drive->trace->operation[at];
-    for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++)
-        for (uint32_t k = 0; k < op->access_count; k++)
-            if (op->access[k].param_offset == drive->trace->access[i].param_offset &&
-                !ebb_record_may_be_at(drive->learned, &drive->trace->access[i], op->access[k].offset_bytes))
-                return false;
+    for (uint32_t i = 0, next = 0; i < o->access_count; i++) {
+        const ebb_trace_access_t *a = &drive->trace->access[o->first_access + i];
+        uint32_t tried = 0;
+        while (tried < op->access_count &&
+               op->access[(next + tried) % op->access_count].param_offset != a->param_offset)
+            tried++;
+        if (tried == op->access_count)
+            continue;
+        next = (next + tried) % op->access_count;
+        if (!ebb_record_may_be_at(drive->learned, a, op->access[next].offset_bytes))
+            return false;
+    }
     return true;
 }
 
