@@ -51,7 +51,7 @@ static uint64_t chunks_for(const check_t *c, uint64_t bytes)
 static bool check_next(const check_t *c, uint32_t index, uint32_t *from)
 {
     const ebb_trace_buffer_t *b = &c->trace->buffer[index];
-    if (b->dies != EBB_NONE)
+    if (b->dies != EBB_NONE || ebb_trace_escapes(c->trace, index))
         return true;
     const uint32_t next = ebb_trace_next(c->trace, index);
     if (next == EBB_NONE)
@@ -126,13 +126,14 @@ static bool check_start(const check_t *c, uint32_t index)
 static bool check_small_place(const check_t *c, uint32_t index)
 {
     const ebb_place_t *p = &c->plan->place[index];
-    bool persists = is_persistent(c->trace, index) && !ebb_trace_rotates(c->trace, index);
+    const bool elsewhere = (is_persistent(c->trace, index) && !ebb_trace_rotates(c->trace, index)) ||
+                           ebb_trace_escapes(c->trace, index);
     if (p->chunk_count)
         return fails(c, EBB_FAULT_FORM, "small buffer %u on chunks", index);
-    if (persists != (p->small_offset == EBB_NONE))
+    if (elsewhere != (p->small_offset == EBB_NONE))
         return fails(c, EBB_FAULT_FORM, "small buffer %u %s", index,
-                     persists ? "outlives the step and lies in the small region" : "lies nowhere");
-    if (!persists && (p->small_offset % GRAIN || p->small_offset + p->bytes > c->plan->small_bytes))
+                     elsewhere ? "outlives the step and lies in the small region" : "lies nowhere");
+    if (!elsewhere && (p->small_offset % GRAIN || p->small_offset + p->bytes > c->plan->small_bytes))
         return fails(c, EBB_FAULT_FORM, "small buffer %u at %u is not in the small region", index,
                      p->small_offset);
     return true;
@@ -271,7 +272,7 @@ static bool check_small_region(const check_t *c, const facts_t *f)
         for (uint32_t i = f->births.first[p]; good && i < f->births.first[p + 1]; i++) {
             uint32_t b = f->births.item[i];
             good = is_large(t, b) || ebb_trace_rotates(t, b) || t->buffer[b].dies == p ||
-                   move_small(c, grain, streams, b, true);
+                   c->plan->place[b].small_offset == EBB_NONE || move_small(c, grain, streams, b, true);
         }
     }
     free(grain);
@@ -300,7 +301,7 @@ static void count_rings(const check_t *c, bool *counted)
     while (more) {
         more = false;
         for (uint32_t i = 0; i < t->buffer_count; i++) {
-            const uint32_t next = t->buffer[i].dies == EBB_NONE ? ebb_trace_next(t, i) : i;
+            const uint32_t next = ebb_trace_next(t, i) != EBB_NONE ? ebb_trace_next(t, i) : i;
             const bool any = counted[i] || counted[next] || c->plan->place[i].at_start == EBB_ON_HOST ||
                              c->plan->place[next].at_start == EBB_ON_HOST;
             if (next == i || !any || (counted[i] && counted[next]))

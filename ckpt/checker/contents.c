@@ -144,7 +144,7 @@ static bool list_rings(facts_t *f)
     for (uint32_t b = 0; b < t->buffer_count; b++)
         f->whose[b] = b;
     for (uint32_t b = 0; b < t->buffer_count; b++)
-        if (t->buffer[b].dies == EBB_NONE)
+        if (ebb_trace_next(t, b) != EBB_NONE)
             f->whose[ebb_trace_next(t, b)] = b;
     for (uint32_t b = 0; b < t->buffer_count; b++) {
         if (!ebb_trace_rotates(t, b))
@@ -402,10 +402,8 @@ static uint32_t carry_over(const facts_t *f, uint32_t content)
 {
     if (content == EBB_NONE)
         return content;
-    uint32_t b = f->owner[content];
-    return f->trace->buffer[b].dies == EBB_NONE && content == last_content(f, b)
-               ? f->first_content[ebb_trace_next(f->trace, b)]
-               : EBB_NONE;
+    const uint32_t b = f->owner[content], next = ebb_trace_next(f->trace, b);
+    return next != EBB_NONE && content == last_content(f, b) ? f->first_content[next] : EBB_NONE;
 }
 
 static void turn_rings(walk_t *w)

@@ -53,9 +53,9 @@
  * means that buffer's place in the step under way. Planners keep these buffers on the device.
  *
  * Small buffers (up to half a chunk) have no chunks of their own: those born in the step lie in the small
- * region, at `small_offset`, packed by their lifetimes, or for good if they take turns; those that outlive it as themselves are
- * none of the plan's business and always there. A replay may read a small buffer that is alive and holds the right version, and never
- * writes one.
+ * region, at `small_offset`, packed by their lifetimes, or for good if they take turns; those that outlive it as themselves, or
+ * escape (trace.h), are elsewhere on the device. A replay may read a small buffer that is alive and holds the right version, and
+ * never writes one.
  *
  * The file is JSON lines, version EBB_PLAN_VERSION in the first (readers ignore keys that they do not know
  * and refuse other versions):
@@ -101,7 +101,7 @@ typedef struct ebb_place {
     uint32_t first_chunk,
         chunk_count;       /* in plan->chunk; 0 chunks: small, or never touched and on the host throughout */
     ebb_start_t at_start;  /* EBB_NOT_THERE: born in the step, or scratch */
-    uint32_t small_offset; /* in the small region, a multiple of 512; EBB_NONE: not small, or outlives
+    uint32_t small_offset; /* in the small region, a multiple of 512; EBB_NONE: not small, or elsewhere
                               the step */
 } ebb_place_t;
 

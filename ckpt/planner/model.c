@@ -56,12 +56,12 @@ static void read_buffers(ebb_model_t *m)
     for (uint32_t i = 0; i < t->buffer_count; i++) {
         ebb_model_buffer_t *b = &m->buffer[i];
         b->rotates = ebb_trace_rotates(t, i);
-        b->persistent = t->buffer[i].born == EBB_NONE || b->rotates;
+        b->persistent = t->buffer[i].born == EBB_NONE || t->buffer[i].dies == EBB_NONE;
         b->chunks = t->buffer[i].bytes > t->chunk_bytes / 2 ? ebb_model_chunks(t, t->buffer[i].bytes) : 0;
         b->out_ns = (uint64_t)ebb_copy_ns(t->buffer[i].bytes, m->request->hardware.out_bytes_per_ns);
         b->in_ns = (uint64_t)ebb_copy_ns(t->buffer[i].bytes, m->request->hardware.in_bytes_per_ns);
-        b->movable = b->chunks && t->buffer[i].bytes >= m->request->min_buffer && !b->rotates &&
-                     !t->buffer[i].kept;
+        b->movable =
+            b->chunks && t->buffer[i].bytes >= m->request->min_buffer && !b->rotates && !t->buffer[i].kept;
     }
 }
 

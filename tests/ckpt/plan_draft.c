@@ -136,6 +136,7 @@ void draft_begin(draft_t *d, const ebb_trace_t *t)
             draft_add_place(d, bytes, outlives ? EBB_ON_DEVICE : EBB_NOT_THERE);
             continue;
         }
+        outlives |= ebb_trace_escapes(t, b);
         uint32_t offset = outlives ? EBB_NONE : small_offset_for(d, t, b);
         d->place[d->place_count++] = (ebb_place_t){.bytes = bytes, .small_offset = offset};
         if (!outlives && offset + bytes > d->small_bytes)

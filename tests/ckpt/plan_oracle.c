@@ -55,7 +55,7 @@ void oracle_pass_on(const oracle_t *o, void *item, size_t bytes)
     char *old = oracle_room(t->buffer_count, bytes), *now = item;
     memcpy(old, now, t->buffer_count * bytes);
     for (uint32_t b = 0; b < t->buffer_count; b++)
-        if (t->buffer[b].dies == EBB_NONE)
+        if (ebb_trace_next(t, b) != EBB_NONE)
             memcpy(now + ebb_trace_next(t, b) * bytes, old + b * bytes, bytes);
     free(old);
 }
@@ -74,7 +74,7 @@ static void find_places(oracle_t *o)
         oracle_pass_on(o, at, sizeof *at);
         for (uint32_t b = 0; b < n; b++) {
             uint32_t last = b;
-            if (t->buffer[b].born == EBB_NONE || t->buffer[b].dies != EBB_NONE)
+            if (t->buffer[b].born == EBB_NONE || t->buffer[b].dies != EBB_NONE || ebb_trace_escapes(t, b))
                 continue;
             while (t->buffer[last].dies == EBB_NONE)
                 last = ebb_trace_next(t, last);

@@ -157,6 +157,10 @@ EDIT(never_dies)
 {
     s->trace->buffer[1].dies = EBB_NONE;
 }
+EDIT(escapes)
+{
+    s->trace->buffer[2].dies = EBB_NONE;
+}
 EDIT(dies_unborn)
 {
     s->trace->buffer[0].dies = 3;
@@ -516,6 +520,7 @@ static const mutation_t mutations[] = {
     M(scene_keep, too_many_streams, "the trace is of 33 streams"),
     M(scene_keep, order_of_one, "is of several streams: there is one"),
     M(scene_keep, never_dies, "buffer 1 outlives the step, and nothing in the next one is it"),
+    M(scene_keep, escapes, "small buffer 2 outlives the step and lies in the small region"),
     M(scene_keep, dies_unborn, "buffer 0 is older than the step, and nothing in the one before was it"),
     M(scene_keep, other_trace, "not of this trace"),
     M(scene_keep, other_chunks, "not of this trace"),

@@ -296,6 +296,7 @@ ebb_trace_t *trace_by_chance(uint32_t seed, uint32_t operations)
         }
     }
     while (count > persistent)
-        dies(&m, alive[--count]);
+        if (m.t->buffer[alive[--count]].bytes > CHUNK / 2 || trace_draw(&seed, 2)) /* else it escapes */
+            dies(&m, alive[count]);
     return m.t;
 }

@@ -458,19 +458,31 @@ bool ebb_drive_begin_step(ebb_device_t *dev)
     return true;
 }
 
+/* One that escapes lies where unplanned ones do, and the plan may have been left to make room for it. NULL: none is left, or it has not been. */
+static ebb_buffer_t *allocate_escaping(drive_t *drive, const ebb_request_t *q)
+{
+    ebb_request_t unplanned = *q;
+    ebb_buffer_t *b = NULL;
+    unplanned.planned = true;
+    return ebb_heap_alloc(drive->device, &unplanned, &b) ? NULL : b;
+}
+
 /* NULL: no host memory, or another small buffer has the place until the very point at which this one gets it and has not been freed yet, be
  * it late or in another thread. Large ones have addresses of their own. */
 static ebb_buffer_t *place(drive_t *drive, uint32_t id, const ebb_request_t *q)
 {
     site_t *s = ebb_site_of(drive, id);
-    ebb_buffer_t *b = s->range ? ebb_buffer_place(s->range, q)
-                               : ebb_buffer_place_small(drive->small_slab,
-                                                        drive->plan->place[drive->at[id]].small_offset, q);
-    if (!b)
-        return NULL;
+    const bool escapes = ebb_trace_escapes(drive->trace, id);
+    ebb_buffer_t *b = escapes    ? allocate_escaping(drive, q)
+                      : s->range ? ebb_buffer_place(s->range, q)
+                                 : ebb_buffer_place_small(drive->small_slab,
+                                                          drive->plan->place[drive->at[id]].small_offset, q);
+    if (!b || !drive->active)
+        return b;
     b->number = id + 1;
     b->held++;
     s->buffer = b;
+    s->found = escapes;
     s->written = s->device = s->on_host = s->given_up = false;
     drive->living++;
     drive->resized |= q->bytes != drive->trace->buffer[id].bytes && ebb_is_large(&drive->trace->buffer[id]);
@@ -524,6 +536,17 @@ ebb_buffer_t *ebb_drive_serve(ebb_device_t *dev, const ebb_request_t *q)
     return NULL;
 }
 
+/* The plan knows no longer of its buffer. */
+static void part_with(drive_t *drive, site_t *s)
+{
+    drive->late -= s->late;
+    drive->living--;
+    s->buffer->held--;
+    s->buffer->number = 0;
+    s->buffer = NULL;
+    s->found = s->late = false;
+}
+
 bool ebb_drive_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
 {
     ebb_device_t *dev = b->range->device;
@@ -548,12 +571,7 @@ bool ebb_drive_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
         return false;
     }
     const bool found = s->found, placed = !found || s->range;
-    drive->late -= s->late;
-    drive->living--;
-    s->buffer = NULL;
-    s->found = s->late = false;
-    b->held--;
-    b->number = 0;
+    part_with(drive, s);
     if (found && s->range)
         ebb_residence_forget(b, NULL);
     if (placed)
@@ -611,6 +629,14 @@ const char *ebb_drive_arrange(drive_t *drive, const ebb_operation_t *op)
     return "the driver refused an action";
 }
 
+/* What has been allocated in the step and is none of the next one's. */
+static void let_escape(drive_t *drive)
+{
+    for (uint32_t i = 0; i < drive->trace->buffer_count; i++)
+        if (ebb_trace_escapes(drive->trace, i) && drive->site[i].buffer)
+            part_with(drive, &drive->site[i]);
+}
+
 void ebb_drive_end_step(drive_t *drive)
 {
     if (issue_actions(drive, UINT32_MAX - 1) ||
@@ -621,6 +647,7 @@ void ebb_drive_end_step(drive_t *drive)
     }
     if (!ebb_is_first_step(drive) && !drive->resized)
         ebb_step_clock_end(&drive->clock, drive->step, ebb_stream_handle(drive->stream));
+    let_escape(drive);
     ebb_verify_poll(drive->device, drive->learned, false);
     drive->step++;
     drive->counts.steps++;

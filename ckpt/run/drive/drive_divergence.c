@@ -92,6 +92,7 @@ static void take_over(drive_t *next, drive_t *last, uint32_t next_birth)
         if (last->trace->buffer[i].born == EBB_NONE || !from->buffer)
             continue;
         to->buffer = from->buffer;
+        to->found = from->found;
         to->written = from->written;
         to->device = from->device;
         from->buffer = NULL;
@@ -222,7 +223,7 @@ static bool replaces_what_is_used(drive_t *drive, uint32_t at, uint32_t operatio
 /* It is not allocated in this step. */
 static bool may_be_absent(const ebb_trace_t *t, uint32_t buffer)
 {
-    return t->buffer[buffer].dies != EBB_NONE;
+    return t->buffer[buffer].dies != EBB_NONE || ebb_trace_escapes(t, buffer);
 }
 
 /* The program is at a later operation, or at the allocation of a later buffer, and has left out what comes before. False: the plan has been

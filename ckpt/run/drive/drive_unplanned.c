@@ -272,7 +272,8 @@ static bool is_due(const drive_t *drive, uint32_t buffer)
 bool ebb_unplanned_needs(const drive_t *drive, uint32_t buffer)
 {
     return !ebb_site_of(drive, buffer)->late && !is_due(drive, buffer) &&
-           (drive->trace->buffer[buffer].dies == EBB_NONE || ebb_unplanned_is_source(drive, buffer));
+           ((drive->trace->buffer[buffer].dies == EBB_NONE && !ebb_trace_escapes(drive->trace, buffer)) ||
+            ebb_unplanned_is_source(drive, buffer));
 }
 
 bool ebb_unplanned_put_off(const drive_t *drive, ebb_buffer_t *b, const ebb_stream_t *stream)

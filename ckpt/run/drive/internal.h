@@ -49,7 +49,7 @@ typedef struct site {
     bool on_host;  /* in the host block */
     bool given_up; /* discarded; may still be in the place */
     bool late;     /* its buffer should have been freed */
-    bool found;    /* its buffer was there before the plan: not placed by it */
+    bool found;    /* its buffer was there before the plan, or escapes: not placed by it */
     const ebb_recording_t
         *hashed;       /* whose verify has a hash of what is in the host block (ebb_verify_copied) */
     ebb_range_t *laid; /* while the plan is being installed: which that has put on its chunks, or NULL */

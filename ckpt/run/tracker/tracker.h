@@ -360,7 +360,7 @@ uint32_t ebb_match_next(ebb_device_t *dev, uint32_t operation);
 const char *ebb_match_difference(ebb_device_t *dev, bool whole);
 /* Operations that were left out, so far. */
 uint32_t ebb_match_missing(ebb_device_t *dev);
-/* At the end of a step that has matched: the trace's `next`. */
+/* At the end of a step that has matched: the trace's `next`; and what is small and has not been freed in this step outlives it. */
 void ebb_match_note_next(ebb_device_t *dev);
 /* The most bytes that the buffer had in this step; 0: it was not seen, or its size is another one's. */
 size_t ebb_match_bytes(ebb_device_t *dev, uint32_t id);

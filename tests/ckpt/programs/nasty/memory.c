@@ -29,6 +29,57 @@ static void kept_finish(worker_t *w)
     nasty_free(w, w->a);
 }
 
+/* ---- losses: a small buffer of each step, of which all activations are made, is kept in a list, which is added up and given back when it is full; some
+ * are given back in the middle of their own step ---- */
+
+enum { LOSSES_FLOATS = 4096 };
+
+static void losses_set_up(worker_t *w)
+{
+    w->b = nasty_keep(w, LOSSES_FLOATS * sizeof(float));
+}
+
+static void losses_begin(worker_t *w)
+{
+    unsigned seed = 31 + w->step, count = LOSSES_FLOATS;
+    w->c = nasty_alloc(w, count * sizeof(float));
+    LAUNCH(w, fill, blocks_of(count), &w->c, &seed, &count);
+}
+
+static void losses_forward(worker_t *w, unsigned i)
+{
+    float by = 0.25f;
+    unsigned count = LOSSES_FLOATS;
+    LAUNCH(w, accumulate, blocks_of(count), &w->x[i + 1], &w->c, &by, &count);
+}
+
+static void losses_middle(worker_t *w)
+{
+    if (w->step % 7 != 3)
+        return;
+    nasty_free(w, w->c);
+    w->c = NULL;
+}
+
+static void losses_give_back(worker_t *w)
+{
+    float by = 0.5f;
+    unsigned count = LOSSES_FLOATS;
+    while (w->count) {
+        float *p = w->late[--w->count];
+        LAUNCH(w, accumulate, blocks_of(count), &w->b, &p, &by, &count);
+        nasty_free(w, p);
+    }
+}
+
+static void losses_after(worker_t *w)
+{
+    if (w->count == NASTY_LATE)
+        losses_give_back(w);
+    if (w->c)
+        w->late[w->count++] = w->c;
+}
+
 /* ---- late: some activations live on for a while, into the next step, and are looked at once more ---- */
 
 static void late_free_one(worker_t *w)
@@ -557,6 +608,13 @@ static void retry_finish(worker_t *w)
 
 const trait_t nasty_memory[] = {
     {.name = "kept", .middle = kept_middle, .release = kept_release, .finish = kept_finish},
+    {.name = "losses",
+     .set_up = losses_set_up,
+     .begin = losses_begin,
+     .forward = losses_forward,
+     .middle = losses_middle,
+     .after = losses_after,
+     .finish = losses_give_back},
     {.name = "late",
      .set_up = late_set_up,
      .release = late_release,
