@@ -25,6 +25,7 @@ typedef struct trainer {
     uint64_t stream, thread;
     bool input;       /* the next operation brings data */
     bool marks, mark; /* steps; the next operation is one's first */
+    bool adds, first; /* gradients are added to those of the first of the step's micro-batches; this is it */
     bool places;      /* are told: */
     uint64_t place;   /* of the next operations' oldest operand; 0: it is this step's own */
     /* Seen: */
@@ -41,10 +42,12 @@ enum {
     LOSS = 300,
     BACKWARD = 400,
     ADAMW = 500,
+    ADD = 550,
     EVALUATE = 600,
     SAVE = 700,
     NOISE = 1000
 };
+enum { GRADIENT = 3 /* bytes */ };
 
 static uint64_t draw(uint64_t *seed)
 {
@@ -131,6 +134,10 @@ static void backward(trainer_t *t)
         for (unsigned k = 0; k < 6; k++) {
             t->place = k % 3 ? 1 + layer : 0;
             issue(t, k % 3 ? product(t, BACKWARD + k) : BACKWARD + k, -bytes);
+            if (t->adds && k % 3 && t->first)
+                t->live += GRADIENT;
+            else if (t->adds && k % 3)
+                issue(t, ADD, 0);
         }
     t->place = 0;
     if (chance(t, t->late)) {
@@ -148,6 +155,7 @@ static void step(trainer_t *t)
     for (unsigned m = 0; m < t->micro_batches; m++) {
         const uint64_t owed = t->owed;
         t->owed = 0;
+        t->first = !m;
         forward(t);
         t->live -= owed;
         backward(t);
@@ -160,6 +168,7 @@ static void step(trainer_t *t)
     }
     t->place = 0;
     t->size = size;
+    t->live -= t->adds ? 4 * t->layers * GRADIENT : 0;
 }
 
 static void evaluate(trainer_t *t, unsigned batches)
@@ -173,7 +182,8 @@ static void evaluate(trainer_t *t, unsigned batches)
 
 static unsigned step_operations(const trainer_t *t)
 {
-    return t->micro_batches * (12 * t->layers + 3) + t->parameters;
+    const unsigned added = t->adds ? (t->micro_batches - 1) * 4 * t->layers : 0;
+    return t->micro_batches * (12 * t->layers + 3) + added + t->parameters;
 }
 
 static trainer_t start(unsigned layers, unsigned micro_batches)
@@ -390,6 +400,24 @@ static void micro_batches_with_extra_launches_become_one_step(void **state)
     assert_true(soon >= 88 && found >= 97);
 }
 
+/* The first of them makes the gradients, the others add to them, as PyTorch has it. */
+static void micro_batches_that_add_up_become_one_step(void **state)
+{
+    (void)state;
+    for (unsigned layers = 1; layers <= 24; layers++)
+        for (unsigned micro_batches = 2; micro_batches <= 16; micro_batches += 1 + micro_batches / 4)
+            for (unsigned parameters = 1; parameters <= 81; parameters += 20) {
+                trainer_t t = start(layers, micro_batches);
+                t.adds = true;
+                t.parameters = parameters;
+                const unsigned needed = steps_until_known(&t, step, step_operations(&t), 7);
+                REQUIRE(&t, needed <= 3);
+                steps(&t, 20);
+                REQUIRE(&t, ebb_step_period(t.finder) == step_operations(&t));
+                end(&t);
+            }
+}
+
 /* The variant that has come most often. */
 static size_t usual_operations(const trainer_t *t)
 {
@@ -465,13 +493,15 @@ static void evaluation_becomes_a_kind_that_is_expected(void **state)
     (void)state;
     for (unsigned seed = 1; seed <= 60; seed++) {
         trainer_t t = start(1 + seed % 12, 1 + seed % 3);
-        const unsigned batches = 1 + seed % 5;
+        const unsigned batches = 1 + seed % 5,
+                       logits = seed % 2 ? 60 : 0; /* the last step's are held until then */
         t.seed = seed;
         REQUIRE(&t, steps_until_known(&t, step, step_operations(&t), 4) <= 3);
         int step_kind = -1, evaluation = -1;
         for (unsigned round = 0; round < 10; round++) {
             for (unsigned n = 0; n < 7; n++) {
                 step(&t);
+                t.live += n ? 0 : logits;
                 if (round > 4) {
                     REQUIRE(&t, t.ended != evaluation || n == 0);
                     step_kind = t.ended;
@@ -479,6 +509,7 @@ static void evaluation_becomes_a_kind_that_is_expected(void **state)
             }
             if (round > 4)
                 REQUIRE(&t, evaluation < 0 || ebb_step_expected(t.finder) == evaluation);
+            t.live -= logits;
             evaluate(&t, batches);
             if (round >= 4)
                 evaluation = t.ended;
@@ -945,6 +976,7 @@ int main(void)
         cmocka_unit_test(random_extra_launches_do_not_hide_the_step),
         cmocka_unit_test(operations_left_out_do_not_hide_the_step),
         cmocka_unit_test(micro_batches_with_extra_launches_become_one_step),
+        cmocka_unit_test(micro_batches_that_add_up_become_one_step),
         cmocka_unit_test(evaluations_and_extra_launches_do_not_split_the_step),
         cmocka_unit_test(late_frees_do_not_hide_the_step),
         cmocka_unit_test(copies_to_the_host_change_nothing),

@@ -56,6 +56,15 @@ static bool is_familiar(const past_t *p, size_t from, size_t to, const variant_t
     return 2 * known >= to - from;
 }
 
+/* It gives back what the variant holds across its steps, and takes as much again: an optimizer's step and the first of the next micro-batches,
+ * where gradients live between the two. The variant is a part of a step. */
+static bool gives_back(const past_t *p, size_t from, size_t to, const variant_t *k)
+{
+    const uint64_t before = at(p, from)->live, behind = at(p, to)->live,
+                   least = before < behind ? before : behind;
+    return 64 * (least - past_extent(p, from, to + 1).fewest) > k->amplitude;
+}
+
 void stretch_note(follow_t *f, const past_t *p, size_t from, size_t to, int keep)
 {
     const int main = variants_main(&f->variants);
@@ -64,7 +73,7 @@ void stretch_note(follow_t *f, const past_t *p, size_t from, size_t to, int keep
     const variant_t *k = variant_at(f, main);
     const extent_t e = past_extent(p, from, to);
     const bool small = to - from < k->info.operations || 2 * (e.most - e.fewest) < k->amplitude,
-               part = small && !is_familiar(p, from, to, k);
+               part = (small && !is_familiar(p, from, to, k)) || gives_back(p, from, to, k);
     if (part) {
         f->stretch[f->stretches++ % STRETCHES] = (stretch_t){from, to - from};
         if (f->search_until < p->count + p->room / 2)
