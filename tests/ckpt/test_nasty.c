@@ -92,6 +92,7 @@ static const program_t programs[] = {
     {.name = "targets", .group = "memory", .steps = 60, .any_size = true, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},
     {.name = "behind", .group = "memory", .steps = 60, .any_size = true, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},
     {.name = "micro", .group = "memory", .steps = 60, .any_size = true, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},
+    {.name = "accumulated", .group = "memory", .steps = 30, .driven = 12, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},
     {.name = "examined", .group = "memory", .steps = 60, .any_size = true, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},
     {.name = "surprised", .group = "memory", .steps = 60, .any_size = true, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},
     {.name = "experts", .group = "memory", .steps = 60, .any_size = true, .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}}},

@@ -539,6 +539,59 @@ static void micro_end(worker_t *w)
     nasty_train(w);
 }
 
+/* ---- accumulated: three micro-batches for each update; the first one's gradients stay, and the others' are added to them ---- */
+
+enum { ACCUMULATED = 3 };
+
+static void accumulated_set_up(worker_t *w)
+{
+    w->table = calloc(NASTY_LAYERS, sizeof *w->table); /* on the host */
+}
+
+/* Of a micro-batch behind the first one. */
+static void accumulated_add(worker_t *w, unsigned i)
+{
+    float by = 1;
+    if (w->dw[i] == w->table[i])
+        return;
+    LAUNCH(w, accumulate, blocks_of(w->m[i]), &w->table[i], &w->dw[i], &by, &w->m[i]);
+    nasty_free(w, w->dw[i]);
+}
+
+static void accumulated_backward(worker_t *w, unsigned i)
+{
+    if (i + 1 < w->layers)
+        accumulated_add(w, i + 1);
+    w->dw[i] = nasty_alloc(w, w->m[i] * sizeof(float));
+    if (!w->table[i])
+        w->table[i] = w->dw[i];
+}
+
+static void accumulated_end(worker_t *w)
+{
+    for (unsigned k = 1; k < ACCUMULATED; k++) {
+        nasty_train(w);
+        accumulated_add(w, 0);
+    }
+}
+
+static bool accumulated_update(worker_t *w)
+{
+    float rate = 1e-3f;
+    for (unsigned i = 0; i < w->layers; i++)
+        LAUNCH(w, update, blocks_of(w->m[i]), &w->w[i], &w->table[i], &rate, &w->m[i]);
+    for (unsigned i = 0; i < w->layers; i++) {
+        nasty_free(w, w->table[i]);
+        w->table[i] = NULL;
+    }
+    return true;
+}
+
+static void accumulated_finish(worker_t *w)
+{
+    free(w->table);
+}
+
 /* ---- examined: as documents, and after every fifth step a forward pass for nothing, of another length ---- */
 
 static void examined_after(worker_t *w)
@@ -649,6 +702,12 @@ const trait_t nasty_memory[] = {
     {.name = "targets", .begin = targets_begin, .forward = targets_forward, .backward = targets_backward},
     {.name = "behind", .begin = documents_begin, .forward = behind_forward, .backward = behind_backward},
     {.name = "micro", .begin = documents_begin, .end = micro_end},
+    {.name = "accumulated",
+     .set_up = accumulated_set_up,
+     .backward = accumulated_backward,
+     .end = accumulated_end,
+     .update = accumulated_update,
+     .finish = accumulated_finish},
     {.name = "examined", .begin = documents_begin, .after = examined_after},
     {.name = "surprised", .begin = documents_begin, .after = surprised_after},
     {.name = "experts", .forward = experts_forward, .backward = experts_backward},
