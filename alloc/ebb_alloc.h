@@ -146,6 +146,7 @@ struct ebb_buffer {
     bool peer_used;    /* some of its uses were on streams of other devices */
     bool is_table;     /* pointers have been copied into it (hook/tables.c), */
     uint64_t followed; /* and the last search that some led here in */
+    uint64_t seen_at;  /* the operation of the program that touched it last, as ckpt/run counts them; 0: none yet */
     ebb_buffer_t *newer, *older; /* all live large buffers, by last use */
     void *residence;             /* ckpt/run/residence; NULL: it never left */
     uint32_t number;             /* ckpt/: 1 + its number in the step that is followed or driven; 0: none */

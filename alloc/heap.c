@@ -188,6 +188,7 @@ static void begin_life(ebb_buffer_t *b, const ebb_request_t *q)
     b->held = b->pinned = b->kept = 0;
     b->peer_used = b->is_table = false;
     b->number = 0;
+    b->seen_at = 0;
     if (q->stream) /* a range reused at once is in use on this stream until here */
         ebb_buffer_touch(b, ebb_mark_here(q->stream));
     h->live_bytes += b->bytes;

@@ -99,6 +99,16 @@ static void see_place(ebb_device_t *dev, const ebb_operation_t *op, ebb_step_ope
     out->place = ebb_mix(ebb_mix(0, out->born), oldest->offset_bytes) | 1;
 }
 
+static void see_idle(const ebb_operation_t *op, uint64_t operations, ebb_step_operation_t *out)
+{
+    for (uint32_t i = 0; i < op->access_count; i++) {
+        ebb_buffer_t *b = op->access[i].buffer;
+        if (ebb_buffer_is_large(b) && b->seen_at && operations - b->seen_at > out->idle)
+            out->idle = operations - b->seen_at;
+        b->seen_at = operations;
+    }
+}
+
 /* What identifies a step: neither addresses nor the values of scalars. */
 static ebb_step_operation_t seen(ebb_device_t *dev, const ebb_operation_t *op)
 {
@@ -116,6 +126,7 @@ static ebb_step_operation_t seen(ebb_device_t *dev, const ebb_operation_t *op)
         h = ebb_mix(h, (uint64_t)op->grid[i] << 32 | op->block[i]);
     out.fine = ebb_mix(ebb_mix(h, op->shared_bytes), op->bytes);
     see_place(dev, op, &out);
+    see_idle(op, runner->steps.operations, &out);
     out.aside = is_aside(dev, op);
     out.input = op->kind == EBB_COPY && !ebb_buffer_at(dev->ebb, op->src);
     const uint64_t turns = ebb_nvtx_turns();

@@ -28,6 +28,8 @@ typedef struct trainer {
     bool adds, first; /* gradients are added to those of the first of the step's micro-batches; this is it */
     bool places;      /* are told: */
     uint64_t place;   /* of the next operations' oldest operand; 0: it is this step's own */
+    uint64_t updated; /* operations until the last update, which touches moments; 0: none yet */
+    bool updates;     /* the next operations are one's */
     /* Seen: */
     unsigned count[5];               /* events by variant */
     uint64_t found_at, began;        /* operations of the last FOUND; before the first step */
@@ -45,6 +47,7 @@ enum {
     ADD = 550,
     EVALUATE = 600,
     SAVE = 700,
+    LOG = 800,
     NOISE = 1000
 };
 enum { GRADIENT = 3 /* bytes */ };
@@ -78,6 +81,7 @@ static ebb_step_event_t push(trainer_t *t, uint64_t function, uint64_t size, int
                                                          : t->operations,
                                      .born = t->place ? 1 : t->operations,
                                      .allocations = t->operations,
+                                     .idle = t->updates && t->updated ? t->operations - t->updated : 0,
                                      .aside = aside,
                                      .input = t->input,
                                      .mark = t->mark};
@@ -162,10 +166,14 @@ static void step(trainer_t *t)
     }
     const unsigned size = t->size;
     t->size = 1; /* parameters have the same sizes in every step */
+    const uint64_t began = t->operations;
+    t->updates = true;
     for (unsigned i = 0; i < t->parameters; i++) {
         t->place = 1 + i;
         issue(t, ADAMW, 0);
     }
+    t->updates = false;
+    t->updated = began;
     t->place = 0;
     t->size = size;
     t->live -= t->adds ? 4 * t->layers * GRADIENT : 0;
@@ -563,6 +571,24 @@ static void evaluation_that_is_a_forward_pass_ends_with_its_memory(void **state)
         }
         end(&t);
     }
+}
+
+/* Norms of all weights, say. */
+static void what_is_logged_now_and_then_stays_apart(void **state)
+{
+    (void)state;
+    for (unsigned every = 10; every <= 100; every += 15)
+        for (unsigned launches = 2; launches <= 40; launches += 19) {
+            trainer_t t = start(6, 1);
+            for (unsigned n = 1; n <= 5 * every; n++) {
+                step(&t);
+                for (unsigned i = 0; n % every == 0 && i < launches; i++)
+                    issue(&t, LOG + i % 2, 0);
+                REQUIRE(&t, n < 4 || usual_operations(&t) == step_operations(&t));
+            }
+            REQUIRE(&t, t.count[EBB_STEP_BOUNDARY] >= 5 * every - 5);
+            end(&t);
+        }
 }
 
 /* A long evaluation is given up on; when training goes on it is known at once. */
@@ -982,6 +1008,7 @@ int main(void)
         cmocka_unit_test(copies_to_the_host_change_nothing),
         cmocka_unit_test(evaluation_becomes_a_kind_that_is_expected),
         cmocka_unit_test(evaluation_that_is_a_forward_pass_ends_with_its_memory),
+        cmocka_unit_test(what_is_logged_now_and_then_stays_apart),
         cmocka_unit_test(long_evaluation_does_not_make_forget),
         cmocka_unit_test(alternating_batch_sizes_are_two_kinds),
         cmocka_unit_test(kernels_chosen_by_size_still_make_a_step),

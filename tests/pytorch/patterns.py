@@ -23,13 +23,25 @@ PATTERNS = {
     "evaluate": "three batches without gradients after every tenth step",
     "checkpoint": "blocks by torch.utils.checkpoint",
     "scaler": "fp16 with a GradScaler",
+    "item": "each loss is read at once",
+    "prefetch": "the next batch is copied on another stream, as data prefetchers do",
+    "last": "every eighth batch is smaller",
+    "foreach": "Adam as it is by default, and gradients are zeroed, not given back",
+    "dropout": "dropout behind each block",
+    "teacher": "another model, without gradients, whose outputs are learned",
+    "sam": "two forward and backward passes for each update, the second at other weights (SAM)",
+    "gan": "two models with an optimizer each, in turns",
+    "penalty": "the gradient's norm is part of the loss",
+    "log": "the weights' norms are read every 10 steps",
+    "reload": "the state is saved to the host every 20 steps",
 }
 WIDTH, HEADS, LAYERS, CONTEXT, BATCH, VOCABULARY, BATCHES = 256, 4, 4, 256, 16, 2048, 64
 
 
 class Block(nn.Module):
-    def __init__(self):
+    def __init__(self, dropout):
         super().__init__()
+        self.dropout = nn.Dropout(dropout)
         self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
         self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
         self.mlp = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
@@ -38,15 +50,15 @@ class Block(nn.Module):
         q, k, v = (y.unflatten(-1, (HEADS, -1)).transpose(1, 2) for y in self.qkv(self.norm1(x)).chunk(3, -1))
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(y.transpose(1, 2).flatten(2))
-        return x + self.mlp(self.norm2(x))
+        return x + self.dropout(self.mlp(self.norm2(x)))
 
 
 class Model(nn.Module):
-    def __init__(self, saves):
+    def __init__(self, saves=False, dropout=0.0):
         super().__init__()
         self.saves = saves
         self.embedding, self.head = nn.Embedding(VOCABULARY, WIDTH), nn.Linear(WIDTH, VOCABULARY)
-        self.blocks = nn.ModuleList(Block() for _ in range(LAYERS))
+        self.blocks = nn.ModuleList(Block(dropout) for _ in range(LAYERS))
 
     def forward(self, tokens):
         x = self.embedding(tokens)
@@ -56,46 +68,86 @@ class Model(nn.Module):
 
 
 def train(pattern, steps):
-    model = Model(pattern == "checkpoint").cuda()
-    average = copy.deepcopy(model) if pattern == "ema" else None
-    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    model = Model(pattern == "checkpoint", 0.1 if pattern == "dropout" else 0.0).cuda()
+    other = copy.deepcopy(model) if pattern in ("ema", "teacher", "gan") else None
+    optimizer = torch.optim.AdamW(model.parameters(), fused=pattern != "foreach")
+    second = torch.optim.AdamW(other.parameters(), fused=True) if pattern == "gan" else None
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
     scaler = torch.amp.GradScaler("cuda", enabled=pattern == "scaler")
     host = torch.randint(VOCABULARY, (BATCHES, BATCH, CONTEXT + 1)).pin_memory()
     data = host.cuda()
     losses, running = [], torch.zeros((), device="cuda")
+    beside, ahead = torch.cuda.Stream(), None
 
     def batch(number):
+        nonlocal ahead
+        if pattern == "prefetch":
+            torch.cuda.current_stream().wait_stream(beside)
+            now = host[number % BATCHES].cuda() if ahead is None else ahead
+            now.record_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(beside):
+                ahead = host[(number + 1) % BATCHES].cuda(non_blocking=True)
+            return now
+        if pattern == "last":
+            return data[number % BATCHES][: BATCH // 2 if number % 8 == 7 else BATCH]
         if pattern == "loader":
             return host[number % BATCHES].cuda(non_blocking=True)
         if pattern == "gather":
             return data[torch.randint(BATCHES, (1,), device="cuda")][0]
         return data[number % BATCHES]
 
-    def loss_of(tokens):
+    def loss_of(tokens, model=model):
         with torch.autocast("cuda", torch.float16 if pattern == "scaler" else torch.bfloat16):
             logits = model(tokens[:, :-1])
-        return F.cross_entropy(logits.float().flatten(0, 1), tokens[:, 1:].flatten())
+        loss = F.cross_entropy(logits.float().flatten(0, 1), tokens[:, 1:].flatten())
+        if pattern == "teacher":
+            with torch.no_grad(), torch.autocast("cuda", torch.bfloat16):
+                wanted = other(tokens[:, :-1])
+            loss = loss + F.kl_div(logits.float().log_softmax(-1), wanted.float().softmax(-1), reduction="batchmean")
+        if pattern == "penalty":
+            slopes = torch.autograd.grad(loss, model.head.weight, create_graph=True)[0]
+            loss = loss + slopes.square().sum()
+        return loss
 
     micro = 4 if pattern == "accumulate" else 1
     for step in range(steps):
         for number in range(micro):
             loss = loss_of(batch(micro * step + number)) / micro
             scaler.scale(loss).backward()
+        if pattern == "sam":
+            up = [weight.grad * 0.05 for weight in model.parameters()]
+            with torch.no_grad():
+                torch._foreach_add_(list(model.parameters()), up)
+            optimizer.zero_grad()
+            loss_of(batch(step)).backward()
+            with torch.no_grad():
+                torch._foreach_sub_(list(model.parameters()), up)
+            del up
         if pattern == "clip":
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         scaler.step(optimizer)
         scaler.update()
-        optimizer.zero_grad()
+        optimizer.zero_grad(set_to_none=pattern != "foreach")
+        if pattern == "gan":
+            loss_of(batch(step), other).backward()
+            second.step()
+            second.zero_grad()
         if pattern == "clip":
             schedule.step()
+        if pattern == "item":
+            losses.append(loss.item())
+        if pattern == "log" and step % 10 == 9:
+            losses += [weight.norm().item() for weight in model.parameters()]
+        if pattern == "reload" and step % 20 == 19:
+            saved = {name: value.cpu() for name, value in model.state_dict().items()}
+            model.load_state_dict(saved)
         if pattern == "losses":
             losses.append(loss.detach())
         if pattern == "metric":
             running = running * 0.9 + loss.detach() * 0.1
         if pattern == "ema":
             with torch.no_grad():
-                torch._foreach_lerp_(list(average.parameters()), list(model.parameters()), 0.01)
+                torch._foreach_lerp_(list(other.parameters()), list(model.parameters()), 0.01)
         if pattern == "evaluate" and step % 10 == 9:
             with torch.no_grad():
                 sum(loss_of(data[number]).item() for number in range(3))

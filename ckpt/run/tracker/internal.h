@@ -134,7 +134,7 @@ typedef struct entry {
     uint64_t coarse, fine;
     uint64_t triple;                   /* of this and the two coarse hashes before */
     uint64_t live;                     /* the fewest bytes since the operation before in the stream */
-    uint64_t place, born, allocations; /* ebb_step_operation_t */
+    uint64_t place, born, allocations, idle; /* ebb_step_operation_t */
     uint8_t weight;                    /* in the past: how surprising it is, about in bits */
     uint8_t missed;                    /* in a signature: how often it was left out */
     bool input, turn, mark;            /* ebb_step_operation_t */
@@ -338,9 +338,10 @@ typedef struct pending {
     unsigned count;
 } pending_t;
 
-/* A short stretch that has nothing in common with the steps around it: part of a longer step, perhaps. */
+/* A short stretch that has nothing in common with the steps around it. */
 typedef struct stretch {
     size_t start, operations;
+    bool part; /* of a longer step, perhaps */
 } stretch_t;
 
 struct follow {
@@ -352,6 +353,7 @@ struct follow {
     stretch_t stretch[STRETCHES];
     size_t stretches;    /* so far */
     size_t boundary;     /* where what is under way began */
+    size_t last_unknown; /* end of the last one of operations that no variant has */
     size_t last_apart;   /* end of the last step or stretch that no longer step may contain */
     size_t search_until; /* an operation */
     size_t lost_at;      /* the last time */

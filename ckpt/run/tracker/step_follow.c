@@ -379,7 +379,7 @@ static size_t best_boundary(const follow_t *f, const past_t *p, size_t from, siz
         best++;
     if (f->stretches) {
         const stretch_t *last = &f->stretch[(f->stretches - 1) % STRETCHES];
-        after = last->start + last->operations;
+        after = last->part ? last->start + last->operations : 0;
     }
     for (size_t i = from; i < to; i++) {
         const entry_t *e = at(p, i), *b = at(p, best);

@@ -20,6 +20,7 @@ void past_push(past_t *p, const ebb_step_operation_t *op, uint64_t live, bool ma
                    .place = op->place,
                    .born = op->born,
                    .allocations = op->allocations,
+                   .idle = op->idle,
                    .input = op->input,
                    .turn = op->turn,
                    .mark = mark};

@@ -3,7 +3,7 @@
 
 #include "ckpt/run/tracker/internal.h"
 
-enum { ACCIDENT = 3 /* operations between known steps, at most */ };
+enum { ACCIDENT = 3 /* operations between known steps, at most */, OFTEN = 8 /* or fewer steps between */ };
 
 static bool is_like(const pending_t *s, const past_t *p, size_t from, size_t to)
 {
@@ -65,6 +65,14 @@ static bool gives_back(const past_t *p, size_t from, size_t to, const variant_t 
     return 64 * (least - past_extent(p, from, to + 1).fewest) > k->amplitude;
 }
 
+/* It touches what has lain idle for longer than a step of the variant: moments, and not only what the variant's steps touch. */
+static bool reaches_far(const past_t *p, size_t from, size_t to, const variant_t *k)
+{
+    while (from < to && at(p, from)->idle <= (to - from) + k->info.operations + k->info.operations / 8)
+        from++;
+    return from < to;
+}
+
 void stretch_note(follow_t *f, const past_t *p, size_t from, size_t to, int keep)
 {
     const int main = variants_main(&f->variants);
@@ -73,14 +81,17 @@ void stretch_note(follow_t *f, const past_t *p, size_t from, size_t to, int keep
     const variant_t *k = variant_at(f, main);
     const extent_t e = past_extent(p, from, to);
     const bool small = to - from < k->info.operations || 2 * (e.most - e.fewest) < k->amplitude,
-               part = (small && !is_familiar(p, from, to, k)) || gives_back(p, from, to, k);
-    if (part) {
-        f->stretch[f->stretches++ % STRETCHES] = (stretch_t){from, to - from};
-        if (f->search_until < p->count + p->room / 2)
-            f->search_until = p->count + p->room / 2;
-    } else if (to - from >= SHORTEST) {
+               unknown = small && !is_familiar(p, from, to, k),
+               often = !f->last_unknown || from - f->last_unknown <= OFTEN * k->info.operations,
+               part = gives_back(p, from, to, k) || (unknown && (often || reaches_far(p, from, to, k)));
+    if (unknown || part)
+        f->stretch[f->stretches++ % STRETCHES] = (stretch_t){from, to - from, part};
+    if (unknown)
+        f->last_unknown = to;
+    else if (!part && to - from >= SHORTEST)
         f->last_apart = to;
-    }
+    if (part && f->search_until < p->count + p->room / 2)
+        f->search_until = p->count + p->room / 2;
     if (to - from < SHORTEST)
         return;
     pending_t *s = recurrence(f, p, from, to);
@@ -145,7 +156,7 @@ static bool explains_stretches(const follow_t *f, const past_t *p, size_t from, 
     for (size_t i = first; i < f->stretches; i++) {
         const stretch_t *s = &f->stretch[i % STRETCHES];
         const bool accident = !exact && s->operations <= ACCIDENT;
-        if (s->start < from)
+        if (s->start < from || !s->part)
             continue;
         if (stood_before(f, p, s, period, accident ? 2 : 1))
             explained++;

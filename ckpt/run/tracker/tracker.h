@@ -45,7 +45,7 @@
  * each time with other weights; a forward pass also keeps allocating. Other loops end, and what has ended once must repeat
  * for longer the next time. Operations count by how surprising they are: long runs of one function prove nothing. A longer
  * period replaces a shorter one if it explains what stands between the shorter one's occurrences: micro-batches and their
- * optimizer. The boundary is put where the fewest bytes are alive, and where that is so everywhere, as in one large allocation,
+ * optimizer, which touches memory that they do not, or comes every few of them. What is logged now and then does neither. The boundary is put where the fewest bytes are alive, and where that is so everywhere, as in one large allocation,
  * where data comes from the host. What persists and is elsewhere in each step, as tensors are that move within an allocation,
  * makes no step. Where the program marks its steps, only a period that contains a mark is one, and the boundary is put at a
  * mark; what was found before the first is forgotten.
@@ -76,6 +76,7 @@ typedef struct ebb_step_operation {
     uint64_t place;      /* of its oldest operand: any number but 0; 0: it has none */
     /* Allocations of the program: up to that operand's own, and so far. */
     uint64_t born, allocations;
+    uint64_t idle; /* of its operands that may leave the device one was touched last so many operations ago; 0: none ever */
     bool aside;
     bool
         input; /* it brings data from memory that is not ebb's, as a rule the host's: a batch, as steps begin */
