@@ -51,7 +51,7 @@ static uint64_t chunks_for(const check_t *c, uint64_t bytes)
 static bool check_next(const check_t *c, uint32_t index, uint32_t *from)
 {
     const ebb_trace_buffer_t *b = &c->trace->buffer[index];
-    if (b->dies != EBB_NONE || ebb_trace_escapes(c->trace, index))
+    if (b->dies != EBB_NONE || !is_large(c->trace, index))
         return true;
     const uint32_t next = ebb_trace_next(c->trace, index);
     if (next == EBB_NONE)
@@ -72,7 +72,7 @@ static bool check_rings(const check_t *c)
     for (uint32_t i = 0; good && i < t->buffer_count; i++)
         good = check_next(c, i, from);
     for (uint32_t i = 0; good && i < t->buffer_count; i++)
-        good = t->buffer[i].born != EBB_NONE || from[i] ||
+        good = t->buffer[i].born != EBB_NONE || from[i] || !is_large(t, i) ||
                fails(c, EBB_FAULT_FORM,
                      "buffer %u is older than the step, and nothing in the one before was it", i);
     free(from);
@@ -126,8 +126,7 @@ static bool check_start(const check_t *c, uint32_t index)
 static bool check_small_place(const check_t *c, uint32_t index)
 {
     const ebb_place_t *p = &c->plan->place[index];
-    const bool elsewhere = (is_persistent(c->trace, index) && !ebb_trace_rotates(c->trace, index)) ||
-                           ebb_trace_escapes(c->trace, index);
+    const bool elsewhere = is_persistent(c->trace, index) || c->trace->buffer[index].dies == EBB_NONE;
     if (p->chunk_count)
         return fails(c, EBB_FAULT_FORM, "small buffer %u on chunks", index);
     if (elsewhere != (p->small_offset == EBB_NONE))
@@ -261,18 +260,16 @@ static bool check_small_region(const check_t *c, const facts_t *f)
     grain_t *grain = calloc((size_t)(end / GRAIN) + 2, sizeof *grain);
     uint32_t *streams = streams_of_buffers(c, f);
     bool good = (grain && streams) || fails(c, EBB_FAULT_MEMORY, "no memory");
-    for (uint32_t b = 0; good && b < t->buffer_count; b++) /* whose turn it is differs: at all times */
-        good = is_large(t, b) || !ebb_trace_rotates(t, b) || move_small(c, grain, streams, b, true);
     for (uint32_t p = 0; good && p <= t->operation_count; p++) {
         for (uint32_t i = f->deaths.first[p]; i < f->deaths.first[p + 1]; i++) {
             uint32_t b = f->deaths.item[i];
-            if (!is_large(t, b) && !ebb_trace_rotates(t, b) && t->buffer[b].born < p)
+            if (c->plan->place[b].small_offset != EBB_NONE && t->buffer[b].born < p)
                 move_small(c, grain, streams, b, false);
         }
         for (uint32_t i = f->births.first[p]; good && i < f->births.first[p + 1]; i++) {
             uint32_t b = f->births.item[i];
-            good = is_large(t, b) || ebb_trace_rotates(t, b) || t->buffer[b].dies == p ||
-                   c->plan->place[b].small_offset == EBB_NONE || move_small(c, grain, streams, b, true);
+            good = c->plan->place[b].small_offset == EBB_NONE || t->buffer[b].dies == p ||
+                   move_small(c, grain, streams, b, true);
         }
     }
     free(grain);
@@ -301,7 +298,7 @@ static void count_rings(const check_t *c, bool *counted)
     while (more) {
         more = false;
         for (uint32_t i = 0; i < t->buffer_count; i++) {
-            const uint32_t next = ebb_trace_next(t, i) != EBB_NONE ? ebb_trace_next(t, i) : i;
+            const uint32_t next = is_large(t, i) && t->buffer[i].dies == EBB_NONE ? ebb_trace_next(t, i) : i;
             const bool any = counted[i] || counted[next] || c->plan->place[i].at_start == EBB_ON_HOST ||
                              c->plan->place[next].at_start == EBB_ON_HOST;
             if (next == i || !any || (counted[i] && counted[next]))

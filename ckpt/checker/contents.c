@@ -144,7 +144,7 @@ static bool list_rings(facts_t *f)
     for (uint32_t b = 0; b < t->buffer_count; b++)
         f->whose[b] = b;
     for (uint32_t b = 0; b < t->buffer_count; b++)
-        if (ebb_trace_next(t, b) != EBB_NONE)
+        if (is_large(t, b) && t->buffer[b].dies == EBB_NONE)
             f->whose[ebb_trace_next(t, b)] = b;
     for (uint32_t b = 0; b < t->buffer_count; b++) {
         if (!ebb_trace_rotates(t, b))

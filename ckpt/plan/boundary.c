@@ -110,8 +110,8 @@ static const char *ring_fault(const ebb_trace_t *t, uint32_t i, const uint32_t *
     if (older && before[i] == EBB_NONE)
         return b->dies == EBB_NONE ? "is older than the step, as it is not known what"
                                    : "is older than the step and freed in it";
-    if (older && t->buffer[before[i]].bytes != b->bytes)
-        return "has had another size in the step before";
+    if (b->next != EBB_NONE && t->buffer[b->next].bytes != b->bytes)
+        return "has another size in the next step";
     return NULL;
 }
 
@@ -154,9 +154,10 @@ uint32_t ebb_rotation_period(const ebb_trace_t *t, char *why, size_t why_bytes)
     if (!before)
         snprintf(why, why_bytes, "out of memory");
     for (uint32_t i = 0; period && i < t->buffer_count; i++) {
-        const char *wrong = before[i] == TWO          ? "has been two others in the step before"
-                            : ebb_trace_rotates(t, i) ? ring_fault(t, i, before)
-                                                      : NULL;
+        const char *wrong = ebb_trace_is_unplaced(t, i) ? NULL
+                            : before[i] == TWO          ? "has been two others in the step before"
+                            : ebb_trace_rotates(t, i)   ? ring_fault(t, i, before)
+                                                        : NULL;
         if (wrong)
             snprintf(why, why_bytes, "buffer %" PRIu32 " of %" PRIu64 " bytes %s", i, t->buffer[i].bytes,
                      wrong);

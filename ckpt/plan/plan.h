@@ -47,14 +47,14 @@
  * EBB_ON_DEVICE) or do not and the host block does (EBB_ON_HOST); what the end of the step leaves must agree
  * with that.
  *
- * Buffers that are others in the next step (`next` is another number) take turns with their places (below): in the first step
+ * Large buffers that are others in the next step (`next` is another number) take turns with their places (below): in the first step
  * of a plan buffer i lies in place i; in the next one buffer next[i] lies where i does in this one, and the one that is born at
  * the beginning of such a chain where the one that died at its end did. The number of such a place, in an action or a redirection,
  * means that buffer's place in the step under way. Planners keep these buffers on the device.
  *
  * Small buffers (up to half a chunk) have no chunks of their own: those born in the step lie in the small
- * region, at `small_offset`, packed by their lifetimes, or for good if they take turns; those that outlive it as themselves, or
- * escape (trace.h), are elsewhere on the device. A replay may read a small buffer that is alive and holds the right version, and
+ * region, at `small_offset`, packed by their lifetimes, if they die in it; all others are elsewhere on the device (trace.h:
+ * ebb_trace_is_unplaced). A replay may read a small buffer that is alive and holds the right version, and
  * never writes one.
  *
  * The file is JSON lines, version EBB_PLAN_VERSION in the first (readers ignore keys that they do not know
@@ -231,7 +231,7 @@ static inline uint32_t ebb_boundary_chunk(const ebb_boundary_t *b, uint32_t plac
 
 /* ---- rotation ----
  *
- * Buffers that are another one of the trace in the next step (trace.h: next).
+ * Large buffers that are another one of the trace in the next step (trace.h: next).
  *
  * Such buffers form rings. A chain begins with one that is born in the step and outlives it, goes on through those that it is
  * in the steps behind, and ends with one that dies; a cycle is what changes places. A ring of n buffers has n places: in the

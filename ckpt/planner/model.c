@@ -184,8 +184,7 @@ static bool reads_back(const ebb_trace_t *t)
 
 /* ---- the small region ----
  *
- * The small region: where the small buffers of a step lie, packed by their lifetimes (pack.c); those that are others
- * in the next step (plan.h) have places of their own. Where there are several streams, only buffers that are used on the same one
+ * The small region: where the small buffers of a step lie, packed by their lifetimes (pack.c). Where there are several streams, only buffers that are used on the same one
  * follow each other, and those that are used on several have places of their own.
  */
 
@@ -205,13 +204,12 @@ static uint32_t stream_of(const ebb_model_t *m, uint32_t buffer)
     return stream;
 }
 
-/* Its lifetime; of a buffer that has its place for good, the step. */
+/* Its lifetime; of a buffer that has its place for good, all that comes. */
 static ebb_lifetime_t lifetime_of(const ebb_model_t *m, uint32_t buffer, uint32_t stream)
 {
     const ebb_trace_buffer_t *b = &m->trace->buffer[buffer];
-    const bool rotates = m->buffer[buffer].rotates;
-    return (ebb_lifetime_t){.begin = rotates ? 0 : b->born,
-                            .end = rotates || stream == EBB_PLAN_STREAMS ? EBB_NONE : b->dies,
+    return (ebb_lifetime_t){.begin = b->born,
+                            .end = stream == EBB_PLAN_STREAMS ? EBB_NONE : b->dies,
                             .bytes = (b->bytes + ALIGN - 1) / ALIGN * ALIGN};
 }
 
@@ -225,7 +223,7 @@ static bool pack_small(ebb_model_t *m)
     uint32_t count = 0, parts = 0;
     for (uint32_t i = 0; good && i < t->buffer_count; i++) {
         m->small_offset[i] = EBB_NONE;
-        if (!m->buffer[i].chunks && (!m->buffer[i].persistent || m->buffer[i].rotates))
+        if (!m->buffer[i].chunks && !m->buffer[i].persistent)
             small[count++] = (uint64_t)stream_of(m, i) << 32 | i;
     }
     if (count)

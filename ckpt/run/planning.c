@@ -117,13 +117,13 @@ ebb_plan_t *ebb_planning(const ebb_trace_t *trace, const ebb_plan_request_t *q, 
     return plan ? ebb_planning_check(trace, q, plan, why, why_bytes) : NULL;
 }
 
-/* In whole chunks, small buffers that outlive the step: no plan arranges them. */
+/* In whole chunks, small buffers that no plan arranges. */
 static uint64_t small_state(const ebb_trace_t *t)
 {
     enum { ALIGN = 512 };
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < t->buffer_count; i++)
-        if (t->buffer[i].born == EBB_NONE && !ebb_trace_rotates(t, i) && !ebb_uses_chunks(&t->buffer[i]))
+        if (ebb_trace_is_unplaced(t, i))
             bytes += (t->buffer[i].bytes + ALIGN - 1) / ALIGN * ALIGN;
     return (bytes + EBB_CHUNK_BYTES - 1) / EBB_CHUNK_BYTES * EBB_CHUNK_BYTES;
 }

@@ -8,7 +8,8 @@
  * born in the step are there at its beginning and keep their content across it. What is there at the end is there at the
  * beginning of the next one, as `next` says: the same buffer where it persists (next is its own number); where a buffer
  * outlives its next allocation, the one that is born in the step is in the next step what an older one was in this step,
- * and that one dies, or goes on to be a third. What is born in the step, outlives it and is none of the next step's escapes.
+ * and that one dies, or goes on to be a third. What is born in the step may also outlive it and be none of the next step's, as a
+ * loss that the program keeps in a list.
  *
  * Operations on different streams are ordered by the moments between them and by nothing else; their order in
  * the list is that of one step, and may be another in the next.
@@ -266,20 +267,19 @@ static inline uint32_t ebb_trace_next(const ebb_trace_t *trace, uint32_t buffer)
     return b->next == EBB_NONE && b->born == EBB_NONE && b->dies == EBB_NONE ? buffer : b->next;
 }
 
-/* A small buffer (up to half a chunk) that is born in the step, outlives it, and is none of the next step's: a loss that the program keeps in a
- * list, one more in each step. */
-static inline bool ebb_trace_escapes(const ebb_trace_t *trace, uint32_t buffer)
+/* Small (up to half a chunk), and it outlives the step or is older. No plan has a place for it: it is where the allocator has put it. */
+static inline bool ebb_trace_is_unplaced(const ebb_trace_t *trace, uint32_t buffer)
 {
     const ebb_trace_buffer_t *b = &trace->buffer[buffer];
-    return b->born != EBB_NONE && b->dies == EBB_NONE && b->next == EBB_NONE && b->bytes <= trace->chunk_bytes / 2;
+    return (b->born == EBB_NONE || b->dies == EBB_NONE) && b->bytes <= trace->chunk_bytes / 2;
 }
 
-/* It is another one in the next step, or was in the one before. */
+/* It is another one in the next step, or was in the one before, and their places are plans' business. */
 static inline bool ebb_trace_rotates(const ebb_trace_t *trace, uint32_t buffer)
 {
     const ebb_trace_buffer_t *b = &trace->buffer[buffer];
     return (b->born == EBB_NONE || b->dies == EBB_NONE) && ebb_trace_next(trace, buffer) != buffer &&
-           !ebb_trace_escapes(trace, buffer);
+           !ebb_trace_is_unplaced(trace, buffer);
 }
 
 /* A buffer that dies in the step does not, from now on. */

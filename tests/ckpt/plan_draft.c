@@ -131,15 +131,14 @@ void draft_begin(draft_t *d, const ebb_trace_t *t)
     d->streams = ebb_plan_streams(t);
     for (uint32_t b = 0; b < t->buffer_count; b++) {
         uint64_t bytes = t->buffer[b].bytes;
-        bool outlives = t->buffer[b].born == EBB_NONE;
+        const bool outlives = t->buffer[b].born == EBB_NONE, unplaced = ebb_trace_is_unplaced(t, b);
         if (bytes > CHUNK / 2) {
             draft_add_place(d, bytes, outlives ? EBB_ON_DEVICE : EBB_NOT_THERE);
             continue;
         }
-        outlives |= ebb_trace_escapes(t, b);
-        uint32_t offset = outlives ? EBB_NONE : small_offset_for(d, t, b);
+        uint32_t offset = unplaced ? EBB_NONE : small_offset_for(d, t, b);
         d->place[d->place_count++] = (ebb_place_t){.bytes = bytes, .small_offset = offset};
-        if (!outlives && offset + bytes > d->small_bytes)
+        if (!unplaced && offset + bytes > d->small_bytes)
             d->small_bytes = chunks_for(offset + bytes) * CHUNK;
     }
 }

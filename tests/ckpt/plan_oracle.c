@@ -74,7 +74,8 @@ static void find_places(oracle_t *o)
         oracle_pass_on(o, at, sizeof *at);
         for (uint32_t b = 0; b < n; b++) {
             uint32_t last = b;
-            if (t->buffer[b].born == EBB_NONE || t->buffer[b].dies != EBB_NONE || ebb_trace_escapes(t, b))
+            if (t->buffer[b].born == EBB_NONE || t->buffer[b].dies != EBB_NONE ||
+                ebb_trace_next(t, b) == EBB_NONE)
                 continue;
             while (t->buffer[last].dies == EBB_NONE)
                 last = ebb_trace_next(t, last);

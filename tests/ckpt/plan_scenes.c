@@ -309,11 +309,9 @@ scene_t scene_rotate(void)
     add_operation(&s, "w0 w3");
     add_operation(&s, "r0 r1 r3 r4");
     add_operation(&s, "r0 w2");
-    begin_plan(&s, 3, CHUNK);
+    begin_plan(&s, 3, 0);
     for (uint32_t i = 0; i < 3; i++)
         scene_put(&s, i, i, 1);
-    s.plan->place[3].small_offset = 0;
-    s.plan->place[4].small_offset = 512;
     return s;
 }
 

@@ -157,7 +157,7 @@ EDIT(never_dies)
 {
     s->trace->buffer[1].dies = EBB_NONE;
 }
-EDIT(escapes)
+EDIT(small_outlives)
 {
     s->trace->buffer[2].dies = EBB_NONE;
 }
@@ -489,9 +489,13 @@ EDIT(ring_shares) /* free in this step from here on, but not in the next */
 {
     s->plan->chunk[2] = 1;
 }
-EDIT(ring_shares_small)
+EDIT(ring_small_placed)
 {
     s->plan->place[4].small_offset = 0;
+}
+EDIT(ring_small_freed)
+{
+    scene_add_replay(s, 2, 1);
 }
 EDIT(ring_without_chunks)
 {
@@ -520,7 +524,7 @@ static const mutation_t mutations[] = {
     M(scene_keep, too_many_streams, "the trace is of 33 streams"),
     M(scene_keep, order_of_one, "is of several streams: there is one"),
     M(scene_keep, never_dies, "buffer 1 outlives the step, and nothing in the next one is it"),
-    M(scene_keep, escapes, "small buffer 2 outlives the step and lies in the small region"),
+    M(scene_keep, small_outlives, "small buffer 2 outlives the step and lies in the small region"),
     M(scene_keep, dies_unborn, "buffer 0 is older than the step, and nothing in the one before was it"),
     M(scene_keep, other_trace, "not of this trace"),
     M(scene_keep, other_chunks, "not of this trace"),
@@ -600,7 +604,8 @@ static const mutation_t mutations[] = {
     M(scene_rotate, ring_with_two_heads, "two buffers are buffer 1 in the next step"),
     M(scene_rotate, ring_on_one_chunk, "step 1, operation 0: buffer 1 in version 0 is lost"),
     M(scene_rotate, ring_shares, "step 2, operation 2: place 1 shares chunks"),
-    M(scene_rotate, ring_shares_small, "small buffers 3 and 4 overlap"),
+    M(scene_rotate, ring_small_placed, "small buffer 4 outlives the step and lies in the small region"),
+    M(scene_rotate, ring_small_freed, "small buffer 4 is not alive"),
     M(scene_rotate, ring_without_chunks, "has 0 chunks"),
     M(scene_rotate_on_host, ring_unordered, "is not ordered after"),
     M(scene_rotate_on_host, ring_not_brought, "does not hold buffer 1 in version 0"),

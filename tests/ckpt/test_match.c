@@ -152,7 +152,8 @@ static void record(program_t *p)
     r->function = calloc(p->operations, sizeof *r->function);
     r->generation = calloc(p->roles, sizeof *r->generation);
     r->left = calloc(p->roles, sizeof *r->left);
-    assert_true(r->trace && r->function && r->generation && r->left);
+    r->left_at = calloc(p->roles, sizeof *r->left_at);
+    assert_true(r->trace && r->function && r->generation && r->left && r->left_at);
     for (r->stream_count = 0; r->stream_count < p->streams; r->stream_count++)
         r->streams[r->stream_count] = stream_of(&(model_operation_t){.stream = r->stream_count});
     for (unsigned i = 0; i < p->roles; i++) {
@@ -213,6 +214,7 @@ static void delete_program(program_t *p)
     free(p->recording.function);
     free(p->recording.generation);
     free(p->recording.left);
+    free(p->recording.left_at);
     free(p);
 }
 

@@ -75,6 +75,7 @@ static const program_t programs[] = {
 
     {.name = "kept", .group = "memory", .rotates = true, .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
     {.name = "losses", .group = "memory", .steps = 40, .driven = 20, .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
+    {.name = "running", .group = "memory", .steps = 60, .driven = 30, .rotates = true, .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
     {.name = "late", .group = "memory", .operation = {{"forward", "proven"}}},
     {.name = "early", .group = "memory", .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
     {.name = "epochs", .group = "memory", .steps = 44, .driven = 34, .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},

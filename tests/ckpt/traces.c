@@ -296,7 +296,8 @@ ebb_trace_t *trace_by_chance(uint32_t seed, uint32_t operations)
         }
     }
     while (count > persistent)
-        if (m.t->buffer[alive[--count]].bytes > CHUNK / 2 || trace_draw(&seed, 2)) /* else it escapes */
+        if (m.t->buffer[alive[--count]].bytes > CHUNK / 2 ||
+            trace_draw(&seed, 2)) /* else it outlives the step */
             dies(&m, alive[count]);
     return m.t;
 }

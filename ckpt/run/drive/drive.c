@@ -450,6 +450,7 @@ bool ebb_drive_begin_step(ebb_device_t *dev)
     }
     if (drive->step && drive->period > 1)
         turn(drive);
+    ebb_drive_receive(drive);
     ebb_streams_begin_step(drive);
     drive->cursor = drive->next_action = drive->strays = drive->stray_count = 0;
     drive->resized = false;
@@ -458,8 +459,8 @@ bool ebb_drive_begin_step(ebb_device_t *dev)
     return true;
 }
 
-/* One that escapes lies where unplanned ones do, and the plan may have been left to make room for it. NULL: none is left, or it has not been. */
-static ebb_buffer_t *allocate_escaping(drive_t *drive, const ebb_request_t *q)
+/* One that the plan has no place for: it may have been left to make room. NULL: there is none. */
+static ebb_buffer_t *allocate_unplaced(drive_t *drive, const ebb_request_t *q)
 {
     ebb_request_t unplanned = *q;
     ebb_buffer_t *b = NULL;
@@ -472,8 +473,8 @@ static ebb_buffer_t *allocate_escaping(drive_t *drive, const ebb_request_t *q)
 static ebb_buffer_t *place(drive_t *drive, uint32_t id, const ebb_request_t *q)
 {
     site_t *s = ebb_site_of(drive, id);
-    const bool escapes = ebb_trace_escapes(drive->trace, id);
-    ebb_buffer_t *b = escapes    ? allocate_escaping(drive, q)
+    const bool unplaced = ebb_trace_is_unplaced(drive->trace, id);
+    ebb_buffer_t *b = unplaced   ? allocate_unplaced(drive, q)
                       : s->range ? ebb_buffer_place(s->range, q)
                                  : ebb_buffer_place_small(drive->small_slab,
                                                           drive->plan->place[drive->at[id]].small_offset, q);
@@ -482,9 +483,9 @@ static ebb_buffer_t *place(drive_t *drive, uint32_t id, const ebb_request_t *q)
     b->number = id + 1;
     b->held++;
     s->buffer = b;
-    s->found = escapes;
+    s->found = unplaced;
     s->written = s->device = s->on_host = s->given_up = false;
-    drive->living++;
+    drive->living += !unplaced;
     drive->resized |= q->bytes != drive->trace->buffer[id].bytes && ebb_is_large(&drive->trace->buffer[id]);
     while (drive->next_birth < drive->trace->buffer_count &&
            drive->trace->buffer[drive->next_birth].born == drive->cursor &&
@@ -537,10 +538,11 @@ ebb_buffer_t *ebb_drive_serve(ebb_device_t *dev, const ebb_request_t *q)
 }
 
 /* The plan knows no longer of its buffer. */
-static void part_with(drive_t *drive, site_t *s)
+static void part_with(drive_t *drive, uint32_t id)
 {
+    site_t *s = ebb_site_of(drive, id);
     drive->late -= s->late;
-    drive->living--;
+    drive->living -= !ebb_trace_is_unplaced(drive->trace, id);
     s->buffer->held--;
     s->buffer->number = 0;
     s->buffer = NULL;
@@ -571,7 +573,7 @@ bool ebb_drive_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
         return false;
     }
     const bool found = s->found, placed = !found || s->range;
-    part_with(drive, s);
+    part_with(drive, id);
     if (found && s->range)
         ebb_residence_forget(b, NULL);
     if (placed)
@@ -629,12 +631,42 @@ const char *ebb_drive_arrange(drive_t *drive, const ebb_operation_t *op)
     return "the driver refused an action";
 }
 
-/* What has been allocated in the step and is none of the next one's. */
-static void let_escape(drive_t *drive)
+void ebb_drive_receive(drive_t *drive)
+{
+    const ebb_recording_t *learned = drive->learned;
+    for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
+        const uint32_t next = ebb_trace_next(drive->trace, i);
+        ebb_buffer_t *b = ebb_is_passing(drive->trace, i) && next != EBB_NONE && learned->left[i]
+                              ? ebb_buffer_at(drive->device->ebb, learned->left_at[i])
+                              : NULL;
+        if (!b || b->generation != learned->left[i] || b->number)
+            continue;
+        drive->site[next] = (site_t){.buffer = b, .found = true};
+        b->number = next + 1;
+        b->held++;
+    }
+}
+
+void ebb_drive_dismiss(drive_t *drive)
 {
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++)
-        if (ebb_trace_escapes(drive->trace, i) && drive->site[i].buffer)
-            part_with(drive, &drive->site[i]);
+        if (ebb_is_passing(drive->trace, i) && drive->trace->buffer[i].born == EBB_NONE &&
+            drive->site[i].buffer)
+            part_with(drive, i);
+}
+
+/* Passing buffers are nobody's until the next step of the recording begins, whichever plan that has. */
+static void pass_on(drive_t *drive)
+{
+    for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
+        if (!ebb_is_passing(drive->trace, i))
+            continue;
+        const ebb_buffer_t *b = drive->site[i].buffer;
+        drive->learned->left[i] = b ? b->generation : 0;
+        drive->learned->left_at[i] = b ? b->address : 0;
+        if (b)
+            part_with(drive, i);
+    }
 }
 
 void ebb_drive_end_step(drive_t *drive)
@@ -647,7 +679,7 @@ void ebb_drive_end_step(drive_t *drive)
     }
     if (!ebb_is_first_step(drive) && !drive->resized)
         ebb_step_clock_end(&drive->clock, drive->step, ebb_stream_handle(drive->stream));
-    let_escape(drive);
+    pass_on(drive);
     ebb_verify_poll(drive->device, drive->learned, false);
     drive->step++;
     drive->counts.steps++;

@@ -29,13 +29,10 @@ static bool is_untouched(const drive_t *drive)
 /* What has been allocated in this step lies where the other plan's would: theirs are sizes of one step. */
 static bool is_placed_alike(const drive_t *drive, const drive_t *d)
 {
-    if (!drive->living)
-        return true;
-    if (d->learned != drive->learned || d->small_slab != drive->small_slab)
-        return false;
+    const bool alike = d->learned == drive->learned && d->small_slab == drive->small_slab;
     for (uint32_t i = ebb_first_birth(drive, 0); i < drive->next_birth; i = ebb_first_birth(drive, i + 1))
-        if (ebb_trace_rotates(drive->trace, i) ||
-            d->plan->place[i].small_offset != drive->plan->place[i].small_offset)
+        if (drive->site[i].buffer &&
+            (!alike || d->plan->place[i].small_offset != drive->plan->place[i].small_offset))
             return false;
     return true;
 }
@@ -96,7 +93,7 @@ static void take_over(drive_t *next, drive_t *last, uint32_t next_birth)
         to->written = from->written;
         to->device = from->device;
         from->buffer = NULL;
-        next->living++;
+        next->living += !ebb_trace_is_unplaced(last->trace, i);
     }
     next->next_birth = next_birth;
 }
@@ -109,9 +106,11 @@ static bool go_on_with(ebb_device_t *dev, unsigned plan_index)
                    at = ebb_is_between_steps(ebb_driven(dev)) ? 0 : before;
     last->cursor = last->trace->operation_count;
     last->living = 0;
+    ebb_drive_dismiss(last);
     if (!ebb_drive_change(dev, plan_index)) {
         last->cursor = before;
         last->living = living;
+        ebb_drive_receive(last);
         return false;
     }
     if (!ebb_drive_begin_step(dev))
@@ -223,7 +222,7 @@ static bool replaces_what_is_used(drive_t *drive, uint32_t at, uint32_t operatio
 /* It is not allocated in this step. */
 static bool may_be_absent(const ebb_trace_t *t, uint32_t buffer)
 {
-    return t->buffer[buffer].dies != EBB_NONE || ebb_trace_escapes(t, buffer);
+    return t->buffer[buffer].dies != EBB_NONE || ebb_trace_is_unplaced(t, buffer);
 }
 
 /* The program is at a later operation, or at the allocation of a later buffer, and has left out what comes before. False: the plan has been

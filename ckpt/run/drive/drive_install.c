@@ -22,7 +22,7 @@ ebb_buffer_t *ebb_recorded_buffer(ebb_device_t *dev, const ebb_recording_t *lear
                                   ebb_buffer_t *const *present, uint32_t id)
 {
     const ebb_trace_buffer_t *t = &learned->trace->buffer[id];
-    if (ebb_trace_rotates(learned->trace, id)) {
+    if (!ebb_stays_itself(learned->trace, id)) {
         ebb_buffer_t *b = present ? present[id] : NULL;
         return b && ebb_place_has_room(t, b->bytes) ? b : NULL;
     }
@@ -35,7 +35,7 @@ bool ebb_drive_knows_all(ebb_device_t *dev, const ebb_recording_t *learned, ebb_
 {
     for (uint32_t i = 0; i < learned->trace->buffer_count; i++)
         if (persists(&learned->trace->buffer[i]) && ebb_trace_rotates(learned->trace, i) == rotating &&
-            !ebb_recorded_buffer(dev, learned, present, i))
+            !ebb_is_passing(learned->trace, i) && !ebb_recorded_buffer(dev, learned, present, i))
             return false;
     return true;
 }
@@ -79,7 +79,7 @@ static ebb_status_t find_persistent(drive_t *drive, ebb_buffer_t *const *present
 {
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
         site_t *s = &drive->site[i];
-        if (!persists(&drive->trace->buffer[i]))
+        if (!persists(&drive->trace->buffer[i]) || ebb_is_passing(drive->trace, i))
             continue;
         ebb_buffer_t *b = ebb_recorded_buffer(drive->device, drive->learned, present, i);
         if (!b)
@@ -125,7 +125,7 @@ static void take_over(drive_t *drive)
 {
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
         site_t *s = &drive->site[i];
-        if (!persists(&drive->trace->buffer[i]))
+        if (!persists(&drive->trace->buffer[i]) || ebb_is_passing(drive->trace, i))
             continue;
         if (!s->found) {
             ebb_share_take(drive, i);

@@ -272,7 +272,7 @@ static bool is_due(const drive_t *drive, uint32_t buffer)
 bool ebb_unplanned_needs(const drive_t *drive, uint32_t buffer)
 {
     return !ebb_site_of(drive, buffer)->late && !is_due(drive, buffer) &&
-           ((drive->trace->buffer[buffer].dies == EBB_NONE && !ebb_trace_escapes(drive->trace, buffer)) ||
+           ((drive->trace->buffer[buffer].dies == EBB_NONE && !ebb_trace_is_unplaced(drive->trace, buffer)) ||
             ebb_unplanned_is_source(drive, buffer));
 }
 
@@ -367,7 +367,7 @@ static const char *mark_late(drive_t *drive, uint32_t point)
 {
     for (uint32_t i = drive->death_first[point]; i < drive->death_first[point + 1]; i++) {
         site_t *s = ebb_site_of(drive, drive->death[i]);
-        if (!s->buffer || s->late)
+        if (!s->buffer || s->late || ebb_trace_is_unplaced(drive->trace, drive->death[i]))
             continue;
         if (!may_stay(s))
             return "a buffer was not freed";

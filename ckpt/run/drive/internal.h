@@ -49,7 +49,7 @@ typedef struct site {
     bool on_host;  /* in the host block */
     bool given_up; /* discarded; may still be in the place */
     bool late;     /* its buffer should have been freed */
-    bool found;    /* its buffer was there before the plan, or escapes: not placed by it */
+    bool found;    /* its buffer was there before the plan, or is unplaced */
     const ebb_recording_t
         *hashed;       /* whose verify has a hash of what is in the host block (ebb_verify_copied) */
     ebb_range_t *laid; /* while the plan is being installed: which that has put on its chunks, or NULL */
@@ -217,7 +217,13 @@ static inline uint32_t *ebb_none_array(size_t count)
 /* The same in every step. */
 static inline bool ebb_stays_itself(const ebb_trace_t *t, uint32_t buffer)
 {
-    return t->buffer[buffer].born == EBB_NONE && !ebb_trace_rotates(t, buffer);
+    return t->buffer[buffer].born == EBB_NONE && ebb_trace_next(t, buffer) == buffer;
+}
+
+/* Unplaced, and not the same in every step: known from the step's beginning, or its allocation, to the step's end. */
+static inline bool ebb_is_passing(const ebb_trace_t *t, uint32_t buffer)
+{
+    return ebb_trace_is_unplaced(t, buffer) && !ebb_stays_itself(t, buffer);
 }
 
 /* The large place's chunks are written now: it has content, its overlapping places have lost theirs. */
@@ -283,7 +289,11 @@ void ebb_share_dissolve(ebb_device_t *dev);
 /* Where a replay (NULL: the operation itself) finds a buffer. */
 uint32_t ebb_replay_place(const drive_t *drive, const ebb_action_t *replay, uint32_t buffer);
 
-/* drive.c, for drive_divergence.c: the next buffer that is born in the step, of those from `from` on. */
+/* drive.c, for drive_divergence.c: passing buffers that are older than the step are the plan's again, by what the last step of its recording has
+ * left; and are not any more. */
+void ebb_drive_receive(drive_t *drive);
+void ebb_drive_dismiss(drive_t *drive);
+/* The next buffer that is born in the step, of those from `from` on. */
 uint32_t ebb_first_birth(const drive_t *drive, uint32_t from);
 /* False: the program is not where a step begins; the plan has been left. */
 bool ebb_drive_begin_step(ebb_device_t *dev);

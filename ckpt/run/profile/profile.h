@@ -32,7 +32,8 @@ typedef struct ebb_recording {
     uint64_t *attributes; /* [operations] of the launch, as ebb_operation_t has them; NULL: none has any */
     uint64_t *generation; /* [buffers] of the buffer that was recorded */
     CUdeviceptr *address; /* [buffers] */
-    uint64_t *left; /* [buffers] of what the last step that was followed has left behind; 0: it was freed */
+    uint64_t *left; /* [buffers] of what the last step that was followed or driven has left behind; 0: it was freed */
+    CUdeviceptr *left_at; /* [buffers] where that is */
     uint8_t *keeps; /* [buffers] how often the program has kept it within steps (drive_keep.c); NULL: none yet */
     struct ebb_verify *verify; /* replay.h; NULL: none yet */
     ebb_stream_t

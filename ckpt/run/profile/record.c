@@ -335,6 +335,7 @@ void ebb_recording_delete(ebb_recording_t *r)
     free(r->address);
     free(r->keeps);
     free(r->left);
+    free(r->left_at);
     *r = (ebb_recording_t){0};
 }
 
@@ -361,9 +362,11 @@ bool ebb_record_end(ebb_device_t *dev, bool good)
     const char *wrong = good ? why_no_step(record) : NULL;
     if (wrong)
         ebb_log(EBB_WARN, "the step could not be recorded: %s", wrong);
-    if (good && !wrong)
+    if (good && !wrong) {
         r->left = calloc((size_t)r->trace->buffer_count + 1, sizeof *r->left);
-    if (!good || wrong || !r->left) {
+        r->left_at = calloc((size_t)r->trace->buffer_count + 1, sizeof *r->left_at);
+    }
+    if (!good || wrong || !r->left || !r->left_at) {
         ebb_recording_delete(r);
         reset(dev);
         return false;
@@ -373,6 +376,7 @@ bool ebb_record_end(ebb_device_t *dev, bool good)
         if (b->born == EBB_NONE && b->dies == EBB_NONE)
             b->next = i; /* until it is seen to be another one */
         r->left[i] = b->dies == EBB_NONE ? r->generation[i] : 0;
+        r->left_at[i] = r->address[i];
     }
     ebb_profile_t *l = dev->run->pass->profile;
     l->recorded = *r;

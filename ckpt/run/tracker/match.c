@@ -250,9 +250,12 @@ static bool settle(match_t *m)
     const bool whole = m->seen.known && m->seen.cursor == trace_of(m)->operation_count;
     if (whole)
         end_step(m);
-    for (uint32_t id = 0; whole && !m->difference[0] && id < trace_of(m)->buffer_count; id++)
-        if (m->bound[id].generation)
-            m->seen.learned->left[id] = m->bound[id].freed == EBB_NONE ? m->bound[id].generation : 0;
+    for (uint32_t id = 0; whole && !m->difference[0] && id < trace_of(m)->buffer_count; id++) {
+        if (!m->bound[id].generation)
+            continue;
+        m->seen.learned->left[id] = m->bound[id].freed == EBB_NONE ? m->bound[id].generation : 0;
+        m->seen.learned->left_at[id] = m->seen.buffer[id] ? m->seen.buffer[id]->address : 0;
+    }
     return whole;
 }
 

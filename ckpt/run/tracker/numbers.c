@@ -74,7 +74,7 @@ static bool may_have_entered(const match_t *m, const ebb_buffer_t *b, uint32_t i
         return true;
     const uint32_t as = left_as(m, b->generation);
     if (as == EBB_NONE)
-        return trace_of(m)->buffer[id].dies != EBB_NONE || ebb_trace_rotates(trace_of(m), id);
+        return ebb_trace_next(trace_of(m), id) != id;
     const uint32_t next = trace_of(m)->buffer[as].next;
     return next == EBB_NONE || next == id || next == as;
 }

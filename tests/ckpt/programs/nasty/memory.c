@@ -80,6 +80,32 @@ static void losses_after(worker_t *w)
         w->late[w->count++] = w->c;
 }
 
+/* ---- running: a small buffer that is made from the last step's, which is given back then; with evaluations in between ---- */
+
+static void running_begin(worker_t *w)
+{
+    unsigned seed = 47 + w->step, count = LOSSES_FLOATS;
+    float *last = w->c, by = 0.5f;
+    w->c = nasty_alloc(w, count * sizeof(float));
+    LAUNCH(w, fill, blocks_of(count), &w->c, &seed, &count);
+    if (!last)
+        return;
+    LAUNCH(w, accumulate, blocks_of(count), &w->c, &last, &by, &count);
+    nasty_free(w, last);
+}
+
+static void running_after(worker_t *w)
+{
+    if (w->step % 5 == 0)
+        nasty_evaluate(w, w->layers);
+}
+
+static void running_finish(worker_t *w)
+{
+    nasty_read(w, w->c, LOSSES_FLOATS * sizeof(float));
+    nasty_free(w, w->c);
+}
+
 /* ---- late: some activations live on for a while, into the next step, and are looked at once more ---- */
 
 static void late_free_one(worker_t *w)
@@ -668,6 +694,11 @@ const trait_t nasty_memory[] = {
      .middle = losses_middle,
      .after = losses_after,
      .finish = losses_give_back},
+    {.name = "running",
+     .begin = running_begin,
+     .forward = losses_forward,
+     .after = running_after,
+     .finish = running_finish},
     {.name = "late",
      .set_up = late_set_up,
      .release = late_release,
