@@ -74,7 +74,7 @@ static const program_t programs[] = {
     {.name = "hidden", .group = "contents", .steps = 44, .unseen_reads = true, .operation = {{"update_some", "proven|differs"}}},
 
     {.name = "kept", .group = "memory", .rotates = true, .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
-    {.name = "losses", .group = "memory", .steps = 40, .driven = 20, .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
+    {.name = "losses", .group = "memory", .steps = 40, .driven = 20, .rotates = true, .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
     {.name = "running", .group = "memory", .steps = 60, .driven = 30, .rotates = true, .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
     {.name = "late", .group = "memory", .operation = {{"forward", "proven"}}},
     {.name = "early", .group = "memory", .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A small GPT, trained by loops as people write them, each with one pattern of its own; none knows of ebb (run.sh -- --model pattern-NAME). Prints one
-JSON object with PyTorch's peak."""
+"""A small GPT, trained by loops as people write them; none knows of ebb (run.sh -- --model pattern-NAME). Several patterns at once: NAME+NAME. Prints
+one JSON object with PyTorch's peak."""
 
 import argparse
 import copy
@@ -26,7 +26,9 @@ PATTERNS = {
     "item": "each loss is read at once",
     "prefetch": "the next batch is copied on another stream, as data prefetchers do",
     "last": "every eighth batch is smaller",
-    "foreach": "Adam as it is by default, and gradients are zeroed, not given back",
+    "foreach": "Adam as it is by default",
+    "zeros": "gradients are zeroed, not given back",
+    "begin": "this is done at the beginning of a step",
     "dropout": "dropout behind each block",
     "teacher": "another model, without gradients, whose outputs are learned",
     "sam": "two forward and backward passes for each update, the second at other weights (SAM)",
@@ -67,13 +69,13 @@ class Model(nn.Module):
         return self.head(x)
 
 
-def train(pattern, steps):
-    model = Model(pattern == "checkpoint", 0.1 if pattern == "dropout" else 0.0).cuda()
-    other = copy.deepcopy(model) if pattern in ("ema", "teacher", "gan") else None
-    optimizer = torch.optim.AdamW(model.parameters(), fused=pattern != "foreach")
-    second = torch.optim.AdamW(other.parameters(), fused=True) if pattern == "gan" else None
+def train(patterns, steps):
+    model = Model("checkpoint" in patterns, 0.1 if "dropout" in patterns else 0.0).cuda()
+    other = copy.deepcopy(model) if patterns & {"ema", "teacher", "gan"} else None
+    optimizer = torch.optim.AdamW(model.parameters(), fused="foreach" not in patterns)
+    second = torch.optim.AdamW(other.parameters(), fused=True) if "gan" in patterns else None
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
-    scaler = torch.amp.GradScaler("cuda", enabled=pattern == "scaler")
+    scaler = torch.amp.GradScaler("cuda", enabled="scaler" in patterns)
     host = torch.randint(VOCABULARY, (BATCHES, BATCH, CONTEXT + 1)).pin_memory()
     data = host.cuda()
     losses, running = [], torch.zeros((), device="cuda")
@@ -81,40 +83,42 @@ def train(pattern, steps):
 
     def batch(number):
         nonlocal ahead
-        if pattern == "prefetch":
+        if "prefetch" in patterns:
             torch.cuda.current_stream().wait_stream(beside)
             now = host[number % BATCHES].cuda() if ahead is None else ahead
             now.record_stream(torch.cuda.current_stream())
             with torch.cuda.stream(beside):
                 ahead = host[(number + 1) % BATCHES].cuda(non_blocking=True)
             return now
-        if pattern == "last":
+        if "last" in patterns:
             return data[number % BATCHES][: BATCH // 2 if number % 8 == 7 else BATCH]
-        if pattern == "loader":
+        if "loader" in patterns:
             return host[number % BATCHES].cuda(non_blocking=True)
-        if pattern == "gather":
+        if "gather" in patterns:
             return data[torch.randint(BATCHES, (1,), device="cuda")][0]
         return data[number % BATCHES]
 
     def loss_of(tokens, model=model):
-        with torch.autocast("cuda", torch.float16 if pattern == "scaler" else torch.bfloat16):
+        with torch.autocast("cuda", torch.float16 if "scaler" in patterns else torch.bfloat16):
             logits = model(tokens[:, :-1])
         loss = F.cross_entropy(logits.float().flatten(0, 1), tokens[:, 1:].flatten())
-        if pattern == "teacher":
+        if "teacher" in patterns:
             with torch.no_grad(), torch.autocast("cuda", torch.bfloat16):
                 wanted = other(tokens[:, :-1])
             loss = loss + F.kl_div(logits.float().log_softmax(-1), wanted.float().softmax(-1), reduction="batchmean")
-        if pattern == "penalty":
+        if "penalty" in patterns:
             slopes = torch.autograd.grad(loss, model.head.weight, create_graph=True)[0]
             loss = loss + slopes.square().sum()
         return loss
 
-    micro = 4 if pattern == "accumulate" else 1
+    micro = 4 if "accumulate" in patterns else 1
     for step in range(steps):
+        if "begin" in patterns:
+            optimizer.zero_grad("zeros" not in patterns)
         for number in range(micro):
             loss = loss_of(batch(micro * step + number)) / micro
             scaler.scale(loss).backward()
-        if pattern == "sam":
+        if "sam" in patterns:
             up = [weight.grad * 0.05 for weight in model.parameters()]
             with torch.no_grad():
                 torch._foreach_add_(list(model.parameters()), up)
@@ -123,39 +127,43 @@ def train(pattern, steps):
             with torch.no_grad():
                 torch._foreach_sub_(list(model.parameters()), up)
             del up
-        if pattern == "clip":
+        if "clip" in patterns:
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         scaler.step(optimizer)
         scaler.update()
-        optimizer.zero_grad(set_to_none=pattern != "foreach")
-        if pattern == "gan":
+        if "begin" not in patterns:
+            optimizer.zero_grad("zeros" not in patterns)
+        if "gan" in patterns:
             loss_of(batch(step), other).backward()
             second.step()
             second.zero_grad()
-        if pattern == "clip":
+        if "clip" in patterns:
             schedule.step()
-        if pattern == "item":
+        if "item" in patterns:
             losses.append(loss.item())
-        if pattern == "log" and step % 10 == 9:
+        if "log" in patterns and step % 10 == 9:
             losses += [weight.norm().item() for weight in model.parameters()]
-        if pattern == "reload" and step % 20 == 19:
+        if "reload" in patterns and step % 20 == 19:
             saved = {name: value.cpu() for name, value in model.state_dict().items()}
             model.load_state_dict(saved)
-        if pattern == "losses":
+        if "losses" in patterns:
             losses.append(loss.detach())
-        if pattern == "metric":
+        if "metric" in patterns:
             running = running * 0.9 + loss.detach() * 0.1
-        if pattern == "ema":
+        if "ema" in patterns:
             with torch.no_grad():
                 torch._foreach_lerp_(list(other.parameters()), list(model.parameters()), 0.01)
-        if pattern == "evaluate" and step % 10 == 9:
+        if "evaluate" in patterns and step % 10 == 9:
             with torch.no_grad():
                 sum(loss_of(data[number]).item() for number in range(3))
 
 
 parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--model", choices=[f"pattern-{name}" for name in PATTERNS], required=True)
+parser.add_argument("--model", required=True)
 parser.add_argument("--steps", type=int, default=60)
 options = parser.parse_args()
-train(options.model.removeprefix("pattern-"), options.steps)
+patterns = set(options.model.removeprefix("pattern-").split("+"))
+if unknown := patterns - set(PATTERNS):
+    parser.error(f"no pattern {', '.join(unknown)}; there are {', '.join(PATTERNS)}")
+train(patterns, options.steps)
 print(json.dumps({"model": options.model, "steps": options.steps, "torch_peak_bytes": torch.cuda.max_memory_allocated()}))

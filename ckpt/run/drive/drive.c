@@ -549,6 +549,17 @@ static void part_with(drive_t *drive, uint32_t id)
     s->found = s->late = false;
 }
 
+/* Where it lies another buffer may be next, on the stream on which it is freed: behind replays that read it, on whichever stream these are. */
+static ebb_status_t wait_for_replays(drive_t *drive, uint32_t id, ebb_stream_t *stream)
+{
+    const uint32_t number = stream ? ebb_drive_stream_number(drive, stream) : drive->streams;
+    if (!ebb_trace_is_unplaced(drive->trace, id) || !drive->source[id] ||
+        (drive->streams == 1 && stream == drive->stream))
+        return 0;
+    return number < drive->streams ? ebb_streams_order(drive, number, EBB_ALL_STREAMS)
+                                   : ebb_wait_for_device(drive->device->ebb);
+}
+
 bool ebb_drive_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
 {
     ebb_device_t *dev = b->range->device;
@@ -570,6 +581,10 @@ bool ebb_drive_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
         if (ebb_unplanned_put_off(drive, b, stream))
             return true;
         ebb_drive_leave(dev, "a buffer was freed early that is still needed");
+        return false;
+    }
+    if (wait_for_replays(drive, id, stream)) {
+        ebb_drive_leave(dev, "the driver refused to let a stream wait");
         return false;
     }
     const bool found = s->found, placed = !found || s->range;
@@ -635,11 +650,12 @@ void ebb_drive_receive(drive_t *drive)
 {
     const ebb_recording_t *learned = drive->learned;
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
-        const uint32_t next = ebb_trace_next(drive->trace, i);
-        ebb_buffer_t *b = ebb_is_passing(drive->trace, i) && next != EBB_NONE && learned->left[i]
+        const uint32_t next = ebb_is_passing(drive->trace, i) ? ebb_trace_next(drive->trace, i) : EBB_NONE;
+        ebb_buffer_t *b = next != EBB_NONE && ebb_is_passing(drive->trace, next) &&
+                                  !drive->site[next].buffer && learned->left[i]
                               ? ebb_buffer_at(drive->device->ebb, learned->left_at[i])
                               : NULL;
-        if (!b || b->generation != learned->left[i] || b->number)
+        if (!b || b->generation != learned->left[i] || b->number || b->pinned || ebb_buffer_is_large(b))
             continue;
         drive->site[next] = (site_t){.buffer = b, .found = true};
         b->number = next + 1;

@@ -14,14 +14,22 @@
 
 enum { LONGEST_PREFIX = 64 };
 
+/* It may have been allocated in this step: in any order, of those that are due. */
+static bool may_be_there(const drive_t *drive, uint32_t birth)
+{
+    return birth < drive->trace->buffer_count &&
+           (birth < drive->next_birth ||
+            (!ebb_is_between_steps(drive) && drive->trace->buffer[birth].born <= drive->cursor));
+}
+
 /* So far the plan has done nothing, and only small buffers have been allocated, which leave with none of them: as the last step has left it. */
 static bool is_untouched(const drive_t *drive)
 {
     if (drive->learned->refuted || drive->late || drive->next_action || drive->strays || drive->stray_count ||
         drive->cursor > LONGEST_PREFIX)
         return false;
-    for (uint32_t i = ebb_first_birth(drive, 0); i < drive->next_birth; i = ebb_first_birth(drive, i + 1))
-        if (ebb_is_large(&drive->trace->buffer[i]))
+    for (uint32_t i = ebb_first_birth(drive, 0); may_be_there(drive, i); i = ebb_first_birth(drive, i + 1))
+        if (ebb_is_large(&drive->trace->buffer[i]) && (i < drive->next_birth || drive->site[i].buffer))
             return false;
     return true;
 }
@@ -30,7 +38,7 @@ static bool is_untouched(const drive_t *drive)
 static bool is_placed_alike(const drive_t *drive, const drive_t *d)
 {
     const bool alike = d->learned == drive->learned && d->small_slab == drive->small_slab;
-    for (uint32_t i = ebb_first_birth(drive, 0); i < drive->next_birth; i = ebb_first_birth(drive, i + 1))
+    for (uint32_t i = ebb_first_birth(drive, 0); may_be_there(drive, i); i = ebb_first_birth(drive, i + 1))
         if (drive->site[i].buffer &&
             (!alike || d->plan->place[i].small_offset != drive->plan->place[i].small_offset))
             return false;

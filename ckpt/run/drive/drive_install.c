@@ -44,15 +44,17 @@ size_t ebb_drive_room(ebb_device_t *dev, ebb_recording_t *learned, ebb_buffer_t 
 {
     ebb_verify_open(dev, learned);
     ebb_heap_reclaim(dev, SIZE_MAX, true);
-    size_t chunks = ebb_chunks_available(dev) + ebb_share_room(dev, learned);
+    size_t chunks = ebb_chunks_available(dev) + ebb_share_room(dev, learned), born = 0;
     for (uint32_t i = 0; i < learned->trace->buffer_count; i++) {
         const ebb_trace_buffer_t *t = &learned->trace->buffer[i];
         const ebb_buffer_t *b =
             persists(t) && ebb_is_large(t) ? ebb_recorded_buffer(dev, learned, present, i) : NULL;
         if (b && b->range->mapped && !ebb_share_has(b))
             chunks += b->range->chunk_count;
+        born += t->born != EBB_NONE && ebb_trace_is_unplaced(learned->trace, i) ? t->bytes : 0;
     }
-    return chunks * EBB_CHUNK_BYTES;
+    const size_t kept_free = (born + EBB_CHUNK_BYTES / 2) / EBB_CHUNK_BYTES; /* few find room beside others */
+    return (chunks > kept_free ? chunks - kept_free : 0) * EBB_CHUNK_BYTES;
 }
 
 size_t ebb_drive_host_room(ebb_device_t *dev, const ebb_recording_t *learned, ebb_buffer_t *const *present)

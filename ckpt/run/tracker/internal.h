@@ -134,7 +134,8 @@ typedef struct entry {
     uint64_t coarse, fine;
     uint64_t triple;                   /* of this and the two coarse hashes before */
     uint64_t live;                     /* the fewest bytes since the operation before in the stream */
-    uint64_t place, born, allocations, idle; /* ebb_step_operation_t */
+    uint64_t place, born, allocations;       /* ebb_step_operation_t */
+    uint64_t number, touched; /* of the program's operations it is this one, and that touched one of its operands last (idle); UINT64_MAX: none */
     uint8_t weight;                    /* in the past: how surprising it is, about in bits */
     uint8_t missed;                    /* in a signature: how often it was left out */
     bool input, turn, mark;            /* ebb_step_operation_t */
@@ -157,8 +158,8 @@ static inline size_t oldest(const past_t *p)
     return p->count > p->room ? p->count - p->room : 0;
 }
 
-/* mark: it is the stream's first one behind a mark of the program's. */
-void past_push(past_t *p, const ebb_step_operation_t *op, uint64_t live, bool mark);
+/* The program's operation of this number. mark: it is the stream's first one behind a mark of the program's. */
+void past_push(past_t *p, const ebb_step_operation_t *op, uint64_t number, uint64_t live, bool mark);
 /* Twice the room. False: no memory. */
 bool past_grow(past_t *p);
 

@@ -224,7 +224,8 @@ static void end_step(match_t *m)
             ebb_match_deviate(m, "the number of operations", i, "the end");
     for (uint32_t i = 0; i < t->buffer_count; i++) {
         born += t->buffer[i].born != EBB_NONE;
-        if (m->bound[i].generation && t->buffer[i].dies != EBB_NONE && m->bound[i].freed == EBB_NONE)
+        if (m->bound[i].generation && t->buffer[i].dies != EBB_NONE && m->bound[i].freed == EBB_NONE &&
+            !ebb_trace_is_unplaced(t, i))
             ebb_match_deviate(m, "a buffer that is not freed", t->buffer[i].dies, "frees");
     }
     if (born != m->allocations)
@@ -251,10 +252,11 @@ static bool settle(match_t *m)
     if (whole)
         end_step(m);
     for (uint32_t id = 0; whole && !m->difference[0] && id < trace_of(m)->buffer_count; id++) {
-        if (!m->bound[id].generation)
-            continue;
-        m->seen.learned->left[id] = m->bound[id].freed == EBB_NONE ? m->bound[id].generation : 0;
-        m->seen.learned->left_at[id] = m->seen.buffer[id] ? m->seen.buffer[id]->address : 0;
+        const bool there = m->bound[id].generation && m->bound[id].freed == EBB_NONE;
+        if (!m->bound[id].generation && ebb_trace_next(trace_of(m), id) == id)
+            continue; /* it has not been touched */
+        m->seen.learned->left[id] = there ? m->bound[id].generation : 0;
+        m->seen.learned->left_at[id] = there && m->seen.buffer[id] ? m->seen.buffer[id]->address : 0;
     }
     return whole;
 }

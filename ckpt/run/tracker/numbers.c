@@ -148,7 +148,7 @@ void ebb_match_freed(ebb_device_t *dev, ebb_buffer_t *b)
     const uint32_t dies = trace_of(m)->buffer[id].dies;
     m->bound[id].freed = place(m);
     ebb_number_take(m, id);
-    if (is_single(m) ? dies != place(m) : dies == EBB_NONE)
+    if (!ebb_trace_is_unplaced(trace_of(m), id) && (is_single(m) ? dies != place(m) : dies == EBB_NONE))
         ebb_match_deviate(m, "when a buffer is freed", place(m), "frees");
 }
 
@@ -196,8 +196,14 @@ void ebb_match_note_next(ebb_device_t *dev)
             ebb_trace_outlives(t, id);
         const uint32_t as = generation && t->buffer[id].born == EBB_NONE ? left_as(m, generation) : id;
         /* What is freed in the recorded step, and was not in the last one, is nothing in the next. */
-        if (as != id && as != EBB_NONE && t->buffer[as].dies == EBB_NONE)
-            t->buffer[as].next = id;
+        if (as == id || as == EBB_NONE || t->buffer[as].dies != EBB_NONE)
+            continue;
+        t->buffer[as].next = id;
+        if (ebb_trace_is_unplaced(t, id) &&
+            ebb_trace_next(t, id) == id) { /* which is none of the next step's */
+            t->buffer[id].dies = t->operation_count;
+            t->buffer[id].next = EBB_NONE;
+        }
     }
 }
 

@@ -135,7 +135,7 @@ static ebb_step_event_t push(const ebb_step_finder_t *f, stream_t *l, const ebb_
     l->searching = searching;
     if (searching && l->past.count >= l->past.room && l->past.room < f->longest_room && !past_grow(&l->past))
         l->searching = false;
-    past_push(&l->past, op, l->fewest, l->marks != f->marks);
+    past_push(&l->past, op, f->operations, l->fewest, l->marks != f->marks);
     l->marks = f->marks;
     l->fewest = UINT64_MAX;
     l->used_at = f->operations;

@@ -407,7 +407,7 @@ bool follow_adopt(follow_t *f, const past_t *p, size_t period)
     const size_t before = to - period;
     variants_keep_common(k, p, before > period ? before - period : 0, before + TAIL);
     variants_forget_contained(&f->variants, made);
-    f->stretches = 0;
+    f->stretches = f->last_unknown = 0;
     f->search_until = p->count + MOST_PARTS * period;
     f->given_up = false;
     f->ended = made;

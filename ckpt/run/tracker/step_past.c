@@ -10,7 +10,7 @@ uint64_t triple_of(uint64_t a, uint64_t b, uint64_t c)
     return h ^ h >> 32;
 }
 
-void past_push(past_t *p, const ebb_step_operation_t *op, uint64_t live, bool mark)
+void past_push(past_t *p, const ebb_step_operation_t *op, uint64_t number, uint64_t live, bool mark)
 {
     const size_t i = p->count++;
     entry_t *e = at(p, i);
@@ -20,7 +20,8 @@ void past_push(past_t *p, const ebb_step_operation_t *op, uint64_t live, bool ma
                    .place = op->place,
                    .born = op->born,
                    .allocations = op->allocations,
-                   .idle = op->idle,
+                   .number = number,
+                   .touched = op->idle ? number - op->idle : UINT64_MAX,
                    .input = op->input,
                    .turn = op->turn,
                    .mark = mark};

@@ -68,7 +68,9 @@ static bool gives_back(const past_t *p, size_t from, size_t to, const variant_t 
 /* It touches what has lain idle for longer than a step of the variant: moments, and not only what the variant's steps touch. */
 static bool reaches_far(const past_t *p, size_t from, size_t to, const variant_t *k)
 {
-    while (from < to && at(p, from)->idle <= (to - from) + k->info.operations + k->info.operations / 8)
+    const size_t step = k->info.operations + k->info.operations / 8,
+                 begun = from > oldest(p) + step ? from - step : oldest(p);
+    while (from < to && at(p, from)->touched >= at(p, begun)->number)
         from++;
     return from < to;
 }
