@@ -28,6 +28,7 @@ typedef struct trainer {
     bool adds, first; /* gradients are added to those of the first of the step's micro-batches; this is it */
     bool places;      /* are told: */
     uint64_t place;   /* of the next operations' oldest operand; 0: it is this step's own */
+    uint64_t model;   /* whose operations come */
     uint64_t updated; /* operations until the last update, which touches moments; 0: none yet */
     bool updates;     /* the next operations are one's */
     /* Seen: */
@@ -124,7 +125,7 @@ static void forward(trainer_t *t)
     issue(t, EMBED, bytes);
     for (unsigned layer = 0; layer < t->layers; layer++)
         for (unsigned k = 0; k < 6; k++) {
-            t->place = k % 2 ? 1 + layer : 0; /* weights; activations alone */
+            t->place = k % 2 ? t->model + 1 + layer : 0; /* weights; activations alone */
             issue(t, k % 2 ? product(t, FORWARD + k) : FORWARD + k, bytes);
         }
     t->place = 0;
@@ -136,7 +137,7 @@ static void backward(trainer_t *t)
     const int64_t bytes = 10 * (int64_t)t->size;
     for (unsigned layer = 0; layer < t->layers; layer++)
         for (unsigned k = 0; k < 6; k++) {
-            t->place = k % 3 ? 1 + layer : 0;
+            t->place = k % 3 ? t->model + 1 + layer : 0;
             issue(t, k % 3 ? product(t, BACKWARD + k) : BACKWARD + k, -bytes);
             if (t->adds && k % 3 && t->first)
                 t->live += GRADIENT;
@@ -169,7 +170,7 @@ static void step(trainer_t *t)
     const uint64_t began = t->operations;
     t->updates = true;
     for (unsigned i = 0; i < t->parameters; i++) {
-        t->place = 1 + i;
+        t->place = t->model + 1 + i;
         issue(t, ADAMW, 0);
     }
     t->updates = false;
@@ -571,6 +572,47 @@ static void evaluation_that_is_a_forward_pass_ends_with_its_memory(void **state)
         }
         end(&t);
     }
+}
+
+/* Between them the second one is evaluated, if batches are. */
+static void step_models(trainer_t *t, unsigned batches)
+{
+    t->model = 1000;
+    step(t);
+    issue(t, LOG, 0);
+    t->model = 2000;
+    if (batches)
+        evaluate(t, batches);
+    step(t);
+}
+
+static void step_of_two_models(trainer_t *t)
+{
+    step_models(t, 0);
+}
+
+/* Its halves are the same operations, but for one; what interrupts it between them moves no boundary. */
+static void step_of_two_models_stays_where_it_is(void **state)
+{
+    (void)state;
+    for (unsigned layers = 2; layers <= 24; layers += 2)
+        for (unsigned batches = 1; batches <= 3; batches++) {
+            trainer_t t = start(layers, 1);
+            t.places = true;
+            const unsigned operations = 2 * step_operations(&t) + 1;
+            REQUIRE(&t, steps_until_known(&t, step_of_two_models, operations, 5) <= 5);
+            step_of_two_models(&t);
+            const size_t position = ebb_step_position(t.finder);
+            for (unsigned round = 0; round < 8; round++) {
+                step_models(&t, batches);
+                for (unsigned n = 0; n < 6; n++) {
+                    step_of_two_models(&t);
+                    REQUIRE(&t, n < 2 || ebb_step_position(t.finder) == position);
+                }
+                REQUIRE(&t, usual_operations(&t) == operations);
+            }
+            end(&t);
+        }
 }
 
 /* Norms of all weights, say. */
@@ -1008,6 +1050,7 @@ int main(void)
         cmocka_unit_test(copies_to_the_host_change_nothing),
         cmocka_unit_test(evaluation_becomes_a_kind_that_is_expected),
         cmocka_unit_test(evaluation_that_is_a_forward_pass_ends_with_its_memory),
+        cmocka_unit_test(step_of_two_models_stays_where_it_is),
         cmocka_unit_test(what_is_logged_now_and_then_stays_apart),
         cmocka_unit_test(long_evaluation_does_not_make_forget),
         cmocka_unit_test(alternating_batch_sizes_are_two_kinds),

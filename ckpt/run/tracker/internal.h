@@ -325,6 +325,7 @@ typedef struct hypothesis {
     size_t ended; /* one past its last operation; 0: not yet */
     track_t track;
     uint32_t strange; /* operations with another geometry */
+    uint32_t back, elsewhere; /* operations on what persists: where it was; not there */
     unsigned leading; /* extra operations at its beginning */
     struct {
         uint32_t from, count; /* operations of the signature that were left out */

@@ -13,6 +13,7 @@ enum {
     ALWAYS = 3,       /* times in a row */
     PATIENCE = 8,     /* longest signatures without a known step until it is given up */
     MOST_PARTS = 64,  /* a step that was found may be one of so many micro-batches */
+    ELSEWHERE = 8,    /* operations on what persists, not where it was */
     STRANGE_PART = 20 /* one in so many operations of a variant may have another geometry */
 };
 
@@ -77,6 +78,31 @@ static void compare_geometry(hypothesis_t *h, const variant_t *k, const past_t *
         h->strange += k->signature[h->track.next - 1 - i].fine != at(p, position - i)->fine;
 }
 
+/* What persists is where it was: a step may be that of two models in turns, whose halves are the same operations on other weights. What the step
+ * itself, or the one before, has allocated may be anywhere. */
+static void compare_places(hypothesis_t *h, const variant_t *k, const past_t *p, size_t position,
+                           unsigned matched)
+{
+    const entry_t *first = k->signature, *begun = at(p, h->start);
+    const uint64_t born = first[k->info.operations - 1].allocations - first->allocations;
+    for (unsigned i = 0; i < matched && h->start >= oldest(p); i++) {
+        const entry_t *then = &k->signature[h->track.next - 1 - i], *now = at(p, position - i);
+        if (!then->place || !now->place || then->born + born > first->allocations ||
+            now->born + born > begun->allocations)
+            continue;
+        if (then->place == now->place)
+            h->back++;
+        else
+            h->elsewhere++;
+    }
+}
+
+/* Most of what persists would be elsewhere. */
+static bool is_out_of_place(const hypothesis_t *h)
+{
+    return h->elsewhere >= ELSEWHERE && h->elsewhere > h->back;
+}
+
 static void note_gap(hypothesis_t *h, size_t from, size_t count)
 {
     if (count && h->gaps < GAPS) {
@@ -114,8 +140,12 @@ static bool hypothesis_advance(follow_t *f, hypothesis_t *h, const past_t *p, si
     const bool at_its_beginning = !h->track.matched && h->start == f->boundary;
     resumed_t r = {1, 0, 0};
     const moved_t moved = track_take(&h->track, &v, p, position, &r);
-    if (moved == FITS || moved == RESUMED)
+    if (moved == FITS || moved == RESUMED) {
         compare_geometry(h, k, p, position, r.matched_now);
+        compare_places(h, k, p, position, r.matched_now);
+    }
+    if (is_out_of_place(h))
+        return false;
     if (moved == RESUMED) {
         note_gap(h, h->track.next - r.matched_now - r.missing_now, r.missing_now);
         if (at_its_beginning && r.extras_now)
@@ -155,6 +185,7 @@ static void hypotheses_begin_in_between(follow_t *f, const past_t *p, size_t pos
             continue;
         hypothesis_t h = {.variant = i, .start = position - q, .track = {.next = q + 1, .matched = TRIPLE}};
         compare_geometry(&h, k, p, position, TRIPLE);
+        compare_places(&h, k, p, position, TRIPLE);
         add_hypothesis(f, &h);
     }
 }
