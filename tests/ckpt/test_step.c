@@ -574,6 +574,30 @@ static void evaluation_that_is_a_forward_pass_ends_with_its_memory(void **state)
     }
 }
 
+/* Whatever comes in between: the micro-batches are alike, and each could be the first one. */
+static void micro_batches_begin_with_the_first(void **state)
+{
+    (void)state;
+    for (unsigned layers = 2; layers <= 24; layers += 2)
+        for (unsigned micro_batches = 2; micro_batches <= 8; micro_batches++) {
+            trainer_t t = start(layers, micro_batches);
+            t.parameters = 4;
+            REQUIRE(&t, steps_until_known(&t, step, step_operations(&t), 5) <= 5);
+            steps(&t, 3);
+            const size_t position = ebb_step_position(t.finder);
+            for (unsigned round = 0; round < 8; round++) {
+                evaluate(&t, 1 + round % 3);
+                for (unsigned i = 0; round % 2 && i < 20; i++)
+                    issue(&t, LOG + i % 2, 0);
+                for (unsigned n = 0; n < 8; n++) {
+                    step(&t);
+                    REQUIRE(&t, n < 5 || ebb_step_position(t.finder) == position);
+                }
+            }
+            end(&t);
+        }
+}
+
 /* Between them the second one is evaluated, if batches are. */
 static void step_models(trainer_t *t, unsigned batches)
 {
@@ -1050,6 +1074,7 @@ int main(void)
         cmocka_unit_test(copies_to_the_host_change_nothing),
         cmocka_unit_test(evaluation_becomes_a_kind_that_is_expected),
         cmocka_unit_test(evaluation_that_is_a_forward_pass_ends_with_its_memory),
+        cmocka_unit_test(micro_batches_begin_with_the_first),
         cmocka_unit_test(step_of_two_models_stays_where_it_is),
         cmocka_unit_test(what_is_logged_now_and_then_stays_apart),
         cmocka_unit_test(long_evaluation_does_not_make_forget),

@@ -250,7 +250,7 @@ static void finish(follow_t *f, const past_t *p, const hypothesis_t *h)
         variants_adapt(k, p, h->start, h->ended, &h->track);
         k->led = h->leading ? k->led + 1 : 0;
         if (k->led == ALWAYS) {
-            variants_renew(k, p, h->start, h->ended);
+            variants_renew(&f->variants, number, p, h->start, h->ended);
             f->stretches = 0;
         }
     }
@@ -404,13 +404,14 @@ ebb_step_event_t follow_take(follow_t *f, const past_t *p)
 static size_t best_boundary(const follow_t *f, const past_t *p, size_t from, size_t to)
 {
     const bool marked = past_is_marked(p, from, to);
+    const size_t oldest_stretch = f->stretches > STRETCHES ? f->stretches - STRETCHES : 0;
     size_t best = from, after = 0;
     unsigned best_rank = 0;
     while (marked && !at(p, best)->mark)
         best++;
-    if (f->stretches) {
-        const stretch_t *last = &f->stretch[(f->stretches - 1) % STRETCHES];
-        after = last->part ? last->start + last->operations : 0;
+    for (size_t i = f->stretches; i-- > oldest_stretch && !after;) {
+        const stretch_t *s = &f->stretch[i % STRETCHES];
+        after = s->part ? s->start + s->operations : 0;
     }
     for (size_t i = from; i < to; i++) {
         const entry_t *e = at(p, i), *b = at(p, best);
