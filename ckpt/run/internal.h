@@ -262,6 +262,8 @@ void ebb_variant_take_budget(ebb_device_t *dev, size_t bytes);
 ebb_variant_t *ebb_variant_of(ebb_device_t *dev, int number);
 /* What is known of one variant; a recording under way may be of any. */
 void ebb_variant_forget(ebb_device_t *dev, ebb_variant_t *variant);
+/* What has come up is no part of any plan, so the step is learned again, a few times. */
+void ebb_variant_interrupt(ebb_device_t *dev, ebb_variant_t *variant, const char *why);
 /* The plan that is driven, and all that are installed beside it: at a boundary, or when it is of no interest where the program is. */
 void ebb_run_leave(ebb_device_t *dev, const char *why);
 bool ebb_run_is_worth_learning(ebb_device_t *dev);

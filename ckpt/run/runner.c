@@ -42,7 +42,7 @@
 #include "ckpt/run/tracker/tracker.h"
 #include "offload/ebb_offload.h"
 
-enum { LONGEST_STEP = 1 << 18, MOST_INTERRUPTIONS = 8 };
+enum { LONGEST_STEP = 1 << 18 };
 
 const size_t ebb_part_runner = sizeof(struct ebb_runner);
 
@@ -484,16 +484,6 @@ bool ebb_run_freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
     return done;
 }
 
-/* What has come up is no part of any plan, so the step is learned again. */
-static void interrupt_variant(ebb_device_t *dev, ebb_variant_t *k, const char *why)
-{
-    ebb_variant_forget(dev, k);
-    if (++k->interruptions <= MOST_INTERRUPTIONS)
-        return;
-    ebb_log(EBB_WARN, "no plan, ebb stays reactive: %s, again and again", why);
-    k->phase = EBB_PHASE_REACTIVE;
-}
-
 void ebb_run_interrupted(ebb_device_t *dev, const char *why)
 {
     ebb_tracker_end(dev); /* until the next boundary */
@@ -505,7 +495,7 @@ void ebb_run_interrupted(ebb_device_t *dev, const char *why)
         if (!any)
             ebb_log(EBB_INFO, "the plan and what was learned are given up: %s", why);
         any = true;
-        interrupt_variant(dev, k, why);
+        ebb_variant_interrupt(dev, k, why);
     }
     if (any)
         ebb_learn_abandon(dev);
@@ -523,7 +513,7 @@ void ebb_run_unloading(ebb_device_t *dev, const void *module)
         if (!any)
             ebb_log(EBB_INFO, "what was learned is given up: a module that a step launches from is unloaded");
         any = true;
-        interrupt_variant(dev, k, "modules are unloaded");
+        ebb_variant_interrupt(dev, k, "modules are unloaded");
     }
     if (any && !ebb_plans_rest(dev))
         ebb_wait_for_device(dev->ebb);

@@ -518,8 +518,8 @@ void ebb_variant_drive(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const 
         ebb_tracker_end(dev);
         begin_driving_with(dev, k, present, NULL);
     } else if (++k->unknown > MOST_UNKNOWN) {
-        ebb_log(EBB_WARN, "which buffers outlive the step as which is never known: ebb stays reactive");
-        k->phase = EBB_PHASE_REACTIVE;
+        k->unknown = 0;
+        ebb_variant_interrupt(dev, k, "which buffers outlive the step as which is never known");
     }
 }
 

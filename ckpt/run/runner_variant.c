@@ -37,6 +37,16 @@ void ebb_variant_forget(ebb_device_t *dev, ebb_variant_t *k)
     k->phase = EBB_PHASE_OBSERVE;
 }
 
+void ebb_variant_interrupt(ebb_device_t *dev, ebb_variant_t *k, const char *why)
+{
+    enum { MOST_INTERRUPTIONS = 8 };
+    ebb_variant_forget(dev, k);
+    if (++k->interruptions <= MOST_INTERRUPTIONS)
+        return;
+    ebb_log(EBB_WARN, "no plan, ebb stays reactive: %s, again and again", why);
+    k->phase = EBB_PHASE_REACTIVE;
+}
+
 /* As the finder says; also of what has just been recorded. */
 static void mark_sizes(ebb_device_t *dev, const ebb_variant_t *k)
 {

@@ -289,8 +289,8 @@ void variants_keep_common(variant_t *variant, const past_t *p, size_t from, size
 
 /* A step of a variant has ended: its signature becomes what its steps have in common. */
 void variants_adapt(variant_t *variant, const past_t *p, size_t from, size_t to, const track_t *t);
-/* The step [from, to) becomes the signature, because the signature lacks its beginning: it is another variant then, with nothing learned. */
-void variants_renew(variants_t *k, int number, const past_t *p, size_t from, size_t to);
+/* The step [from, to) becomes the signature, because the signature lacks its beginning. */
+void variants_renew(variant_t *variant, const past_t *p, size_t from, size_t to);
 
 /* The variant with the most steps; -1: there is none. */
 int variants_main(const variants_t *k);

@@ -97,10 +97,11 @@ static void compare_places(hypothesis_t *h, const variant_t *k, const past_t *p,
     }
 }
 
-/* Most of what persists would be elsewhere. */
-static bool is_out_of_place(const hypothesis_t *h)
+/* Most of what persists would be elsewhere, and not for a while, as where a layer is taken for the next. */
+static bool is_out_of_place(const hypothesis_t *h, const variant_t *k)
 {
-    return h->elsewhere >= ELSEWHERE && h->elsewhere > h->back;
+    return h->elsewhere >= ELSEWHERE && h->elsewhere > 2 * h->back &&
+           2 * h->track.matched >= k->info.operations;
 }
 
 static void note_gap(hypothesis_t *h, size_t from, size_t count)
@@ -144,7 +145,7 @@ static bool hypothesis_advance(follow_t *f, hypothesis_t *h, const past_t *p, si
         compare_geometry(h, k, p, position, r.matched_now);
         compare_places(h, k, p, position, r.matched_now);
     }
-    if (is_out_of_place(h))
+    if (is_out_of_place(h, k))
         return false;
     if (moved == RESUMED) {
         note_gap(h, h->track.next - r.matched_now - r.missing_now, r.missing_now);
@@ -250,7 +251,7 @@ static void finish(follow_t *f, const past_t *p, const hypothesis_t *h)
         variants_adapt(k, p, h->start, h->ended, &h->track);
         k->led = h->leading ? k->led + 1 : 0;
         if (k->led == ALWAYS) {
-            variants_renew(&f->variants, number, p, h->start, h->ended);
+            variants_renew(k, p, h->start, h->ended);
             f->stretches = 0;
         }
     }

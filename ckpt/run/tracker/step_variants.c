@@ -240,15 +240,12 @@ void variants_keep_common(variant_t *variant, const past_t *p, size_t from, size
         variant->signature[i].missed = 0;
 }
 
-void variants_renew(variants_t *k, int number, const past_t *p, size_t from, size_t to)
+void variants_renew(variant_t *variant, const past_t *p, size_t from, size_t to)
 {
-    variant_t *variant = &k->variant[number];
     const size_t length = to - from;
     variant->led = 0;
-    if (from < oldest(p) + length || length < SHORTEST || !set_signature(variant, p, from, to))
-        return;
-    variants_keep_common(variant, p, from - length, from);
-    variant->info.serial = variant->info.family = ++*k->serials;
+    if (from >= oldest(p) + length && length >= SHORTEST && set_signature(variant, p, from, to))
+        variants_keep_common(variant, p, from - length, from);
 }
 
 static uint64_t sum_of(const past_t *p, size_t from, size_t to)
