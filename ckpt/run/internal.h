@@ -166,6 +166,7 @@ typedef struct ebb_variant {
     size_t refused;           /* REACTIVE because there was no plan for so many bytes; 0: it was not that */
     unsigned refused_steps;   /* steps since */
     unsigned interruptions;   /* of learning and driving */
+    uint64_t renewed;         /* its signature had been, so often, when it was learned */
     uint64_t driven_before;   /* steps driven when the plan was installed last */
     ebb_profile_t *profile;   /* NULL: none yet */
     ebb_recording_t *learned; /* the profiling passes', when all is learned */

@@ -461,6 +461,12 @@ static ebb_status_t install(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *c
     return status;
 }
 
+/* What has been learned of it begins where its steps did then. */
+static bool begins_elsewhere(ebb_device_t *dev, const ebb_variant_t *k)
+{
+    return ebb_step_variant(dev->run->runner->finder, ebb_variant_number(dev, k)).renewed != k->renewed;
+}
+
 /* With the buffers that are there now. */
 static void begin_driving_with(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present,
                                const ebb_boundary_t *boundary)
@@ -478,6 +484,11 @@ static void begin_driving_with(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t
         note_reserved(dev, k, limits_of(dev, k, present).device_bytes);
     uint64_t driven = ebb_drive_counts(dev).steps;
     k->fruitless = driven > k->driven_before ? 0 : k->fruitless;
+    if (k->fruitless == MOST_FRUITLESS && begins_elsewhere(dev, ebb_variant_itself(k))) {
+        ebb_variant_itself(k)->fruitless = 0;
+        ebb_variant_interrupt(dev, ebb_variant_itself(k), "steps do not begin where they did");
+        return;
+    }
     if (k->fruitless == MOST_FRUITLESS) {
         rest(k, "the program does not keep to the plan any more");
         return;

@@ -179,6 +179,7 @@ void ebb_variant_learn(ebb_device_t *dev, ebb_variant_t *k)
     mark_sizes(dev, k);
     if (learned == EBB_LEARNED) {
         k->learned = ebb_profile_recording(k->profile);
+        k->renewed = ebb_step_variant(dev->run->runner->finder, ebb_variant_number(dev, k)).renewed;
         forget_gone(dev);
         ebb_planning_describe(dev, k->learned->trace);
         k->learned->alone_ns = ebb_simulate_alone_ns(k->learned->trace);

@@ -165,10 +165,24 @@ static void program_that_leaves_the_plan_comes_back(void **state)
 }
 
 /* For a while all of its steps have an allocation that is not planned: plans are no longer tried, and after a rest they are again. */
+/* For a while each step begins with what the one before has left. */
+static void step_that_begins_elsewhere_is_learned_again(void **state)
+{
+    (void)state;
+    const char *arguments = "mib=2 steps=200 diverge=14 until=120 how=4 every=3";
+    loop_statistics_t s;
+    program_run_t without = loop_run("", arguments);
+    program_run_t with = loop_under_ebb("SOFTGPU_MEMORY=42MiB", arguments, &s);
+    print_message("%.0f steps driven, left %.0f times\n", s.driven, s.fallbacks);
+    assert_same(&without, &with, arguments);
+    assert_null(strstr(with.log, "ebb stays reactive"));
+    assert_true(s.driven > 80 && s.fallbacks > 16);
+}
+
 static void program_that_never_keeps_to_the_plan_rests_and_comes_back(void **state)
 {
     (void)state;
-    const char *arguments = "mib=2 steps=200 diverge=14 until=60 how=4 every=3";
+    const char *arguments = "mib=2 steps=200 diverge=14 until=60 how=1 every=3";
     loop_statistics_t s;
     program_run_t without = loop_run("", arguments);
     program_run_t with = loop_under_ebb("SOFTGPU_MEMORY=42MiB", arguments, &s);
@@ -445,6 +459,7 @@ int main(void)
         cmocka_unit_test(given_plan_is_driven_if_it_is_good),
         cmocka_unit_test(program_that_leaves_the_plan_comes_back),
         cmocka_unit_test(program_that_never_keeps_to_the_plan_rests_and_comes_back),
+        cmocka_unit_test(step_that_begins_elsewhere_is_learned_again),
         cmocka_unit_test(program_that_leaves_the_plan_at_any_launch_loses_nothing),
         cmocka_unit_test(program_that_does_a_little_more_stays_with_the_plan),
         cmocka_unit_test(guard_finds_an_access_that_nobody_has_seen),

@@ -244,8 +244,10 @@ void variants_renew(variant_t *variant, const past_t *p, size_t from, size_t to)
 {
     const size_t length = to - from;
     variant->led = 0;
-    if (from >= oldest(p) + length && length >= SHORTEST && set_signature(variant, p, from, to))
-        variants_keep_common(variant, p, from - length, from);
+    if (from < oldest(p) + length || length < SHORTEST || !set_signature(variant, p, from, to))
+        return;
+    variants_keep_common(variant, p, from - length, from);
+    variant->info.renewed++;
 }
 
 static uint64_t sum_of(const past_t *p, size_t from, size_t to)

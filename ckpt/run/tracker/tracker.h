@@ -93,6 +93,7 @@ typedef struct ebb_step_variant {
     size_t operations; /* of its signature: in the lead */
     uint64_t count;    /* steps of this variant */
     uint64_t extras, missing;
+    uint64_t renewed;       /* how often its signature was, and so begins elsewhere */
     uint64_t interruptions; /* times it was expected and did not come to its end */
 } ebb_step_variant_t;
 
