@@ -101,8 +101,7 @@ typedef struct ebb_place {
     uint32_t first_chunk,
         chunk_count;       /* in plan->chunk; 0 chunks: small, or never touched and on the host throughout */
     ebb_start_t at_start;  /* EBB_NOT_THERE: born in the step, or scratch */
-    uint32_t small_offset; /* in the small region, a multiple of 512; EBB_NONE: not small, or elsewhere
-                              the step */
+    uint32_t small_offset; /* in the small region, a multiple of 512; EBB_NONE: not small, or unplaced */
 } ebb_place_t;
 
 typedef struct ebb_plan {

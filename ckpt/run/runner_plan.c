@@ -461,7 +461,7 @@ static ebb_status_t install(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *c
     return status;
 }
 
-/* What has been learned of it begins where its steps did then. */
+/* Its steps do not begin any more where they did when it was learned. */
 static bool begins_elsewhere(ebb_device_t *dev, const ebb_variant_t *k)
 {
     return ebb_step_variant(dev->run->runner->finder, ebb_variant_number(dev, k)).renewed != k->renewed;
