@@ -126,13 +126,13 @@ static bool check_start(const check_t *c, uint32_t index)
 static bool check_small_place(const check_t *c, uint32_t index)
 {
     const ebb_place_t *p = &c->plan->place[index];
-    const bool elsewhere = is_persistent(c->trace, index) || c->trace->buffer[index].dies == EBB_NONE;
+    const bool unplaced = ebb_trace_is_unplaced(c->trace, index);
     if (p->chunk_count)
         return fails(c, EBB_FAULT_FORM, "small buffer %u on chunks", index);
-    if (elsewhere != (p->small_offset == EBB_NONE))
+    if (unplaced != (p->small_offset == EBB_NONE))
         return fails(c, EBB_FAULT_FORM, "small buffer %u %s", index,
-                     elsewhere ? "outlives the step and lies in the small region" : "lies nowhere");
-    if (!elsewhere && (p->small_offset % GRAIN || p->small_offset + p->bytes > c->plan->small_bytes))
+                     unplaced ? "outlives the step and lies in the small region" : "lies nowhere");
+    if (!unplaced && (p->small_offset % GRAIN || p->small_offset + p->bytes > c->plan->small_bytes))
         return fails(c, EBB_FAULT_FORM, "small buffer %u at %u is not in the small region", index,
                      p->small_offset);
     return true;

@@ -484,13 +484,14 @@ static void begin_driving_with(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t
         note_reserved(dev, k, limits_of(dev, k, present).device_bytes);
     uint64_t driven = ebb_drive_counts(dev).steps;
     k->fruitless = driven > k->driven_before ? 0 : k->fruitless;
-    if (k->fruitless == MOST_FRUITLESS && begins_elsewhere(dev, ebb_variant_itself(k))) {
-        ebb_variant_itself(k)->fruitless = 0;
-        ebb_variant_interrupt(dev, ebb_variant_itself(k), "steps do not begin where they did");
-        return;
-    }
     if (k->fruitless == MOST_FRUITLESS) {
-        rest(k, "the program does not keep to the plan any more");
+        ebb_variant_t *of = ebb_variant_itself(k);
+        if (begins_elsewhere(dev, of)) {
+            of->fruitless = 0;
+            ebb_variant_interrupt(dev, of, "steps do not begin where they did");
+        } else {
+            rest(k, "the program does not keep to the plan any more");
+        }
         return;
     }
     const ebb_status_t status = install(dev, k, present);

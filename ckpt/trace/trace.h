@@ -267,6 +267,12 @@ static inline uint32_t ebb_trace_next(const ebb_trace_t *trace, uint32_t buffer)
     return b->next == EBB_NONE && b->born == EBB_NONE && b->dies == EBB_NONE ? buffer : b->next;
 }
 
+/* The same in every step. */
+static inline bool ebb_trace_stays_itself(const ebb_trace_t *trace, uint32_t buffer)
+{
+    return ebb_trace_next(trace, buffer) == buffer;
+}
+
 /* Small (up to half a chunk), and it outlives the step or is older. No plan has a place for it: it is where the allocator has put it. */
 static inline bool ebb_trace_is_unplaced(const ebb_trace_t *trace, uint32_t buffer)
 {
@@ -278,7 +284,7 @@ static inline bool ebb_trace_is_unplaced(const ebb_trace_t *trace, uint32_t buff
 static inline bool ebb_trace_rotates(const ebb_trace_t *trace, uint32_t buffer)
 {
     const ebb_trace_buffer_t *b = &trace->buffer[buffer];
-    return (b->born == EBB_NONE || b->dies == EBB_NONE) && ebb_trace_next(trace, buffer) != buffer &&
+    return (b->born == EBB_NONE || b->dies == EBB_NONE) && !ebb_trace_stays_itself(trace, buffer) &&
            !ebb_trace_is_unplaced(trace, buffer);
 }
 

@@ -165,16 +165,22 @@ static void program_that_leaves_the_plan_comes_back(void **state)
 }
 
 /* For a while all of its steps have an allocation that is not planned: plans are no longer tried, and after a rest they are again. */
+/* The same as without ebb. */
+static program_run_t diverging(const char *arguments, loop_statistics_t *s)
+{
+    const program_run_t without = loop_run("", arguments),
+                        with = loop_under_ebb("SOFTGPU_MEMORY=42MiB", arguments, s);
+    print_message("%.0f steps driven, left %.0f times\n", s->driven, s->fallbacks);
+    assert_same(&without, &with, arguments);
+    return with;
+}
+
 /* For a while each step begins with what the one before has left. */
 static void step_that_begins_elsewhere_is_learned_again(void **state)
 {
     (void)state;
-    const char *arguments = "mib=2 steps=200 diverge=14 until=120 how=4 every=3";
     loop_statistics_t s;
-    program_run_t without = loop_run("", arguments);
-    program_run_t with = loop_under_ebb("SOFTGPU_MEMORY=42MiB", arguments, &s);
-    print_message("%.0f steps driven, left %.0f times\n", s.driven, s.fallbacks);
-    assert_same(&without, &with, arguments);
+    const program_run_t with = diverging("mib=2 steps=200 diverge=14 until=120 how=4 every=3", &s);
     assert_null(strstr(with.log, "ebb stays reactive"));
     assert_true(s.driven > 80 && s.fallbacks > 16);
 }
@@ -182,12 +188,8 @@ static void step_that_begins_elsewhere_is_learned_again(void **state)
 static void program_that_never_keeps_to_the_plan_rests_and_comes_back(void **state)
 {
     (void)state;
-    const char *arguments = "mib=2 steps=200 diverge=14 until=60 how=1 every=3";
     loop_statistics_t s;
-    program_run_t without = loop_run("", arguments);
-    program_run_t with = loop_under_ebb("SOFTGPU_MEMORY=42MiB", arguments, &s);
-    print_message("%.0f steps driven, left %.0f times\n", s.driven, s.fallbacks);
-    assert_same(&without, &with, arguments);
+    const program_run_t with = diverging("mib=2 steps=200 diverge=14 until=60 how=1 every=3", &s);
     assert_non_null(strstr(with.log, "ebb stays reactive for 64 steps"));
     assert_null(strstr(with.log, "ebb stays reactive for 128 steps"));
     assert_true(s.driven > 80 && s.fallbacks > 16 && s.fallbacks < 30);

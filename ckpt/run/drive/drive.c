@@ -573,7 +573,7 @@ bool ebb_drive_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
     }
     uint32_t id = b->number - 1;
     site_t *s = ebb_site_of(drive, id);
-    if (ebb_stays_itself(drive->trace, id)) {
+    if (ebb_trace_stays_itself(drive->trace, id)) {
         ebb_drive_leave(dev, "a buffer that outlives the step was freed");
         return false;
     }

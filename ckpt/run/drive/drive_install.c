@@ -22,7 +22,7 @@ ebb_buffer_t *ebb_recorded_buffer(ebb_device_t *dev, const ebb_recording_t *lear
                                   ebb_buffer_t *const *present, uint32_t id)
 {
     const ebb_trace_buffer_t *t = &learned->trace->buffer[id];
-    if (!ebb_stays_itself(learned->trace, id)) {
+    if (!ebb_trace_stays_itself(learned->trace, id)) {
         ebb_buffer_t *b = present ? present[id] : NULL;
         return b && ebb_place_has_room(t, b->bytes) ? b : NULL;
     }
@@ -86,14 +86,14 @@ static ebb_status_t find_persistent(drive_t *drive, ebb_buffer_t *const *present
         ebb_buffer_t *b = ebb_recorded_buffer(drive->device, drive->learned, present, i);
         if (!b)
             return ebb_fail(CUDA_ERROR_NOT_FOUND, "a buffer that outlives the step", 0);
-        if (ebb_stays_itself(drive->trace, i) && ebb_share_find(drive, i, b))
+        if (ebb_trace_stays_itself(drive->trace, i) && ebb_share_find(drive, i, b))
             continue;
         *s = (site_t){.buffer = b, .found = true};
         b->held++; /* the reactive half leaves it alone until the plan is dissolved */
         if (ebb_is_large(&drive->trace->buffer[i])) {
             s->range = b->range;
         }
-        if (ebb_stays_itself(drive->trace, i) && !ebb_share_add(drive, i))
+        if (ebb_trace_stays_itself(drive->trace, i) && !ebb_share_add(drive, i))
             return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
     }
     return 0;

@@ -15,7 +15,7 @@ static uint32_t number_in(ebb_device_t *dev, const drive_t *drive, const ebb_buf
     if (drive == ebb_driven(dev) && b->number != EBB_INACTIVE)
         return b->number ? b->number - 1 : EBB_NONE;
     for (uint32_t i = 0; i < t->buffer_count; i++)
-        if (ebb_stays_itself(t, i) && ebb_recorded_buffer(dev, drive->learned, NULL, i) == b)
+        if (ebb_trace_stays_itself(t, i) && ebb_recorded_buffer(dev, drive->learned, NULL, i) == b)
             return i;
     return EBB_NONE;
 }

@@ -423,7 +423,8 @@ ebb_status_t ebb_share_open_small(ebb_device_t *dev)
 static const ebb_persistent_t *persistent_as(ebb_device_t *dev, const ebb_recording_t *r, uint32_t id)
 {
     struct ebb_drive_share *share = dev->run->drive_share;
-    const ebb_buffer_t *b = ebb_stays_itself(r->trace, id) ? ebb_recorded_buffer(dev, r, NULL, id) : NULL;
+    const ebb_buffer_t *b =
+        ebb_trace_stays_itself(r->trace, id) ? ebb_recorded_buffer(dev, r, NULL, id) : NULL;
     const uint32_t index = b ? find(b) : EBB_NONE;
     return index == EBB_NONE ? NULL : &share->persistent[index];
 }

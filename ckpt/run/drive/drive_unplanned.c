@@ -299,7 +299,7 @@ void ebb_unplanned_forget(ebb_device_t *dev, const ebb_buffer_t *b)
 static bool is_still_needed(const drive_t *drive, const ebb_buffer_t *b)
 {
     return drive->active && b->number && b->number != EBB_INACTIVE &&
-           !ebb_stays_itself(drive->trace, b->number - 1) && ebb_unplanned_needs(drive, b->number - 1);
+           !ebb_trace_stays_itself(drive->trace, b->number - 1) && ebb_unplanned_needs(drive, b->number - 1);
 }
 
 static bool touches(const ebb_operation_t *op, const ebb_buffer_t *b)

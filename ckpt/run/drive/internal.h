@@ -214,16 +214,10 @@ static inline uint32_t *ebb_none_array(size_t count)
     return array ? memset(array, 0xff, (count + 1) * sizeof *array) : NULL;
 }
 
-/* The same in every step. */
-static inline bool ebb_stays_itself(const ebb_trace_t *t, uint32_t buffer)
-{
-    return t->buffer[buffer].born == EBB_NONE && ebb_trace_next(t, buffer) == buffer;
-}
-
 /* Unplaced, and not the same in every step: known from the step's beginning, or its allocation, to the step's end. */
 static inline bool ebb_is_passing(const ebb_trace_t *t, uint32_t buffer)
 {
-    return ebb_trace_is_unplaced(t, buffer) && !ebb_stays_itself(t, buffer);
+    return ebb_trace_is_unplaced(t, buffer) && !ebb_trace_stays_itself(t, buffer);
 }
 
 /* The large place's chunks are written now: it has content, its overlapping places have lost theirs. */

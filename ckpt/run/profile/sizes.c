@@ -51,14 +51,9 @@ static size_t larger(const ebb_profile_t *l, size_t bytes)
     return l->recorded.any_size && l->grew ? bytes + bytes / 8 : bytes;
 }
 
-static bool stays_itself(const ebb_trace_t *t, uint32_t id)
-{
-    return t->buffer[id].born == EBB_NONE && t->buffer[id].next == id;
-}
-
 static bool outgrows(ebb_device_t *dev, const ebb_trace_t *t, uint32_t id)
 {
-    return !stays_itself(t, id) && ebb_match_bytes(dev, id) > t->buffer[id].bytes;
+    return !ebb_trace_stays_itself(t, id) && ebb_match_bytes(dev, id) > t->buffer[id].bytes;
 }
 
 /* Buffers that go round have one size: any of them is in the place of any other some steps later. */

@@ -253,7 +253,7 @@ static bool settle(match_t *m)
         end_step(m);
     for (uint32_t id = 0; whole && !m->difference[0] && id < trace_of(m)->buffer_count; id++) {
         const bool there = m->bound[id].generation && m->bound[id].freed == EBB_NONE;
-        if (!m->bound[id].generation && ebb_trace_next(trace_of(m), id) == id)
+        if (!m->bound[id].generation && ebb_trace_stays_itself(trace_of(m), id))
             continue; /* it has not been touched */
         m->seen.learned->left[id] = there ? m->bound[id].generation : 0;
         m->seen.learned->left_at[id] = there && m->seen.buffer[id] ? m->seen.buffer[id]->address : 0;

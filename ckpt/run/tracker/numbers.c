@@ -26,12 +26,6 @@ bool ebb_number_is_of_size(const match_t *m, size_t bytes, uint32_t id)
             ebb_tile_count(bytes) == ebb_tile_count(recorded));
 }
 
-/* The same in every step. */
-static bool persists(const match_t *m, uint32_t id)
-{
-    return trace_of(m)->buffer[id].born == EBB_NONE && trace_of(m)->buffer[id].next == id;
-}
-
 static void give_number(match_t *m, ebb_buffer_t *b, uint32_t id)
 {
     m->seen.buffer[id] = b;
@@ -74,7 +68,7 @@ static bool may_have_entered(const match_t *m, const ebb_buffer_t *b, uint32_t i
         return true;
     const uint32_t as = left_as(m, b->generation);
     if (as == EBB_NONE)
-        return ebb_trace_next(trace_of(m), id) != id;
+        return !ebb_trace_stays_itself(trace_of(m), id);
     const uint32_t next = trace_of(m)->buffer[as].next;
     return next == EBB_NONE || next == id || next == as;
 }
@@ -200,7 +194,7 @@ void ebb_match_note_next(ebb_device_t *dev)
             continue;
         t->buffer[as].next = id;
         if (ebb_trace_is_unplaced(t, id) &&
-            ebb_trace_next(t, id) == id) { /* which is none of the next step's */
+            ebb_trace_stays_itself(t, id)) { /* which is none of the next step's */
             t->buffer[id].dies = t->operation_count;
             t->buffer[id].next = EBB_NONE;
         }
@@ -219,7 +213,7 @@ void ebb_numbers_turn(match_t *m, bool behind_another)
 {
     for (uint32_t i = 0; i < trace_of(m)->buffer_count; i++) {
         m->successor[i] = behind_another ? m->seen.buffer[i] : NULL;
-        if (!persists(m, i))
+        if (!ebb_trace_stays_itself(trace_of(m), i))
             ebb_number_take(m, i);
     }
     for (uint32_t i = 0; i < trace_of(m)->buffer_count; i++) {
@@ -249,7 +243,7 @@ void ebb_match_find_persistent(ebb_device_t *dev)
 {
     match_t *m = match_of(dev);
     for (uint32_t i = 0; i < trace_of(m)->buffer_count; i++) {
-        ebb_buffer_t *b = persists(m, i) && !m->seen.buffer[i]
+        ebb_buffer_t *b = ebb_trace_stays_itself(trace_of(m), i) && !m->seen.buffer[i]
                               ? ebb_buffer_at(dev->ebb, m->seen.learned->address[i])
                               : NULL;
         if (b && !b->number && b->generation == m->seen.learned->generation[i] &&
