@@ -25,6 +25,7 @@ typedef struct trainer {
     uint64_t stream, thread;
     bool input;       /* the next operation brings data */
     bool marks, mark; /* steps; the next operation is one's first */
+    bool names, turn; /* it has a name for each batch; the next operation is one's first */
     bool adds, first; /* gradients are added to those of the first of the step's micro-batches; this is it */
     bool places;      /* are told: */
     uint64_t place;   /* of the next operations' oldest operand; 0: it is this step's own */
@@ -85,8 +86,9 @@ static ebb_step_event_t push(trainer_t *t, uint64_t function, uint64_t size, int
                                      .idle = t->updates && t->updated ? t->operations - t->updated : 0,
                                      .aside = aside,
                                      .input = t->input,
+                                     .turn = t->turn,
                                      .mark = t->mark};
-    t->mark = false;
+    t->mark = t->turn = false;
     const ebb_step_event_t event = ebb_step_push(t->finder, &op);
     t->count[event]++;
     if (event == EBB_STEP_FOUND)
@@ -122,6 +124,7 @@ static uint64_t product(const trainer_t *t, uint64_t function)
 static void forward(trainer_t *t)
 {
     const int64_t bytes = 10 * (int64_t)t->size;
+    t->turn = t->names;
     issue(t, EMBED, bytes);
     for (unsigned layer = 0; layer < t->layers; layer++)
         for (unsigned k = 0; k < 6; k++) {
@@ -574,14 +577,15 @@ static void evaluation_that_is_a_forward_pass_ends_with_its_memory(void **state)
     }
 }
 
-/* Whatever comes in between: the micro-batches are alike, and each could be the first one. */
+/* Whatever comes in between: the micro-batches are alike, and each could be the first one, also for the names that the program has. */
 static void micro_batches_begin_with_the_first(void **state)
 {
     (void)state;
-    for (unsigned layers = 2; layers <= 24; layers += 2)
+    for (unsigned layers = 2; layers <= 24; layers++)
         for (unsigned micro_batches = 2; micro_batches <= 8; micro_batches++) {
             trainer_t t = start(layers, micro_batches);
             t.parameters = 4;
+            t.names = layers % 2;
             REQUIRE(&t, steps_until_known(&t, step, step_operations(&t), 5) <= 5);
             steps(&t, 3);
             const size_t position = ebb_step_position(t.finder);

@@ -400,8 +400,8 @@ ebb_step_event_t follow_take(follow_t *f, const past_t *p)
 
 /* ---- a new variant ---- */
 
-/* Where [from, to), repeated, begins best: where the program says so, else with the fewest bytes alive; of such points at one that the program has a
- * name for, else behind a stretch that is part of it now, else where data comes from the host, else here (`from`), else the last one. */
+/* Where [from, to), repeated, begins best: where the program says so, else with the fewest bytes alive; of such points behind a stretch that is
+ * part of it now, else at one that the program has a name for, else where data comes from the host, else here (`from`), else the last one. */
 static size_t best_boundary(const follow_t *f, const past_t *p, size_t from, size_t to)
 {
     const bool marked = past_is_marked(p, from, to);
@@ -419,7 +419,7 @@ static size_t best_boundary(const follow_t *f, const past_t *p, size_t from, siz
         if (marked && !e->mark)
             continue;
         const bool input = e->input && i > oldest(p) && !at(p, i - 1)->input;
-        const unsigned rank = e->turn ? 4 : i == after ? 3 : input ? 2 : i == from ? 1 : 0;
+        const unsigned rank = i == after ? 4 : e->turn ? 3 : input ? 2 : i == from ? 1 : 0;
         if (e->live < b->live || (e->live == b->live && rank >= best_rank)) {
             best = i;
             best_rank = rank;
