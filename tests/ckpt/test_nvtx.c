@@ -58,20 +58,25 @@ static void domains_close_their_own_ranges(void **state)
                                    .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
                                    .messageType = NVTX_MESSAGE_TYPE_ASCII,
                                    .message.ascii = "default"};
+    const uint64_t turns = ebb_nvtx_turns(); /* the program's: libraries have domains */
     assert_ptr_not_equal(a, b);
     assert_int_equal(push_in(a, outer), 0);
     assert_int_equal(push_in(b, inner), 0);
+    assert_int_equal(ebb_nvtx_turns(), turns);
     assert_int_equal(nvtxRangePushEx(&plain), 0);
+    assert_int_equal(ebb_nvtx_turns(), turns + 1);
     assert_int_equal(push_in(b, outer), 1);
     PATH_IS("outer/inner/default/outer");
     assert_int_equal(nvtxDomainRangePop(a), 0);
     PATH_IS("inner/default/outer");
     assert_int_equal(nvtxRangePop(), 0);
+    assert_int_equal(ebb_nvtx_turns(), turns + 2);
     PATH_IS("inner/outer");
     assert_int_equal(nvtxDomainRangePop(b), 1);
     PATH_IS("inner");
     assert_int_equal(nvtxDomainRangePop(b), 0);
     PATH_IS("");
+    assert_int_equal(ebb_nvtx_turns(), turns + 2);
     nvtxDomainDestroy(a);
 }
 

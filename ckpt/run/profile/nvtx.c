@@ -17,7 +17,7 @@ enum { DEPTH_MAX = 64 };
 
 /* An open range: where in the path it begins. */
 typedef struct open_range {
-    nvtxDomainHandle_t domain; /* NULL: the default one */
+    nvtxDomainHandle_t domain; /* NULL: the default one, which is the program's */
     unsigned short at;
 } open_range_t;
 
@@ -67,12 +67,24 @@ uint64_t ebb_nvtx_turns(void)
 
 /* ---- the path ---- */
 
+static nvtxDomainHandle_t own_domain(void)
+{
+    return (nvtxDomainHandle_t)(void *)&nvtx;
+}
+
 static unsigned open_in(const ranges_t *r, nvtxDomainHandle_t domain)
 {
     unsigned n = 0;
     for (unsigned i = 0; i < r->depth; i++)
         n += r->open[i].domain == domain;
     return n;
+}
+
+/* A range in this domain is the first to be opened or the last to be closed of the program's. Other domains are libraries': CCCL names what it
+ * launches, in PyTorch an embedding's gradient. */
+static bool is_turn(const ranges_t *r, nvtxDomainHandle_t domain)
+{
+    return (!domain || domain == own_domain()) && !open_in(r, NULL) && !open_in(r, own_domain());
 }
 
 /* No longer than there is room, and never in the middle of a character. */
@@ -109,7 +121,7 @@ static int push(nvtxDomainHandle_t domain, const char *name)
         r->beyond++;
         return (int)level;
     }
-    r->turns += !r->depth;
+    r->turns += is_turn(r, domain);
     r->open[r->depth++] = (open_range_t){domain, (unsigned short)r->length};
     append(r, name ? name : "");
     return (int)level;
@@ -143,15 +155,10 @@ static int pop(nvtxDomainHandle_t domain)
         if (r->open[i].domain != domain)
             continue;
         close_range(r, i);
-        r->turns += !r->depth;
+        r->turns += is_turn(r, domain);
         return (int)open_in(r, domain);
     }
     return -1;
-}
-
-static nvtxDomainHandle_t own_domain(void)
-{
-    return (nvtxDomainHandle_t)(void *)&nvtx;
 }
 
 void ebb_nvtx_push(const char *name)

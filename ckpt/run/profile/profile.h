@@ -379,7 +379,7 @@ enum { EBB_NVTX_PATH_BYTES = 512 };
 void ebb_nvtx_push(const char *name);
 void ebb_nvtx_pop(void);
 
-/* How many outermost ranges the calling thread has begun and ended so far, counting both. */
+/* How many outermost ranges of the program's (not libraries', which have domains of their own) the calling thread has begun and ended so far, counting both. */
 uint64_t ebb_nvtx_turns(void);
 
 #endif
