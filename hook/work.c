@@ -48,7 +48,7 @@ static CUresult issue_launch(const void *context)
                                      l->block[1], l->block[2], l->shared, l->stream, l->params, l->extra));
 }
 
-static CUresult launch(const launch_t *l)
+static CUresult launch(launch_t *l)
 {
     ebb_device_t *dev = ebb_enter_work();
     if (!dev)
@@ -77,10 +77,9 @@ static CUresult launch(const launch_t *l)
     } else {
         op.opaque = true;
     }
-    launch_t known = *l;
-    known.op = &op;
+    l->op = &op;
     const bool new = ebb_signatures_grew(dev->ebb);
-    CUresult result = ebb_issue(&op, issue_launch, &known);
+    CUresult result = ebb_issue(&op, issue_launch, l);
     if (new && !ebb_captures_under_way(dev->ebb)) {
         ebb_device_t *of = ebb_stream_device(op.stream);
         if (ebb_is_device(of) || ebb_is_device(dev))

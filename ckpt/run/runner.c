@@ -85,32 +85,26 @@ static bool is_aside(ebb_device_t *dev, const ebb_operation_t *op)
     return op->kind == EBB_COPY && !ebb_buffer_at(dev->ebb, op->dst);
 }
 
-/* The oldest of its operands, and where in it: what persists is older than what a step allocates. */
-static void see_place(ebb_device_t *dev, const ebb_operation_t *op, ebb_step_operation_t *out)
+/* The oldest of its operands, and where in it: what persists is older than what a step allocates; and the one that was touched longest ago. */
+static void see_operands(const ebb_operation_t *op, uint64_t operations, ebb_step_operation_t *out)
 {
-    const ebb_access_t *oldest = NULL;
-    for (uint32_t i = 0; i < op->access_count; i++)
-        if (!oldest || op->access[i].buffer->generation < oldest->buffer->generation)
+    const ebb_access_t *oldest = op->access;
+    for (uint32_t i = 0; i < op->access_count; i++) {
+        ebb_buffer_t *b = op->access[i].buffer;
+        if (b->generation < oldest->buffer->generation)
             oldest = &op->access[i];
-    out->allocations = dev->ebb->generations;
-    if (!oldest)
+        if (b->seen_at && operations - b->seen_at > out->idle && ebb_buffer_is_large(b))
+            out->idle = operations - b->seen_at;
+        b->seen_at = operations;
+    }
+    if (!op->access_count)
         return;
     out->born = oldest->buffer->generation;
     out->place = ebb_mix(ebb_mix(0, out->born), oldest->offset_bytes) | 1;
 }
 
-static void see_idle(const ebb_operation_t *op, uint64_t operations, ebb_step_operation_t *out)
-{
-    for (uint32_t i = 0; i < op->access_count; i++) {
-        ebb_buffer_t *b = op->access[i].buffer;
-        if (ebb_buffer_is_large(b) && b->seen_at && operations - b->seen_at > out->idle)
-            out->idle = operations - b->seen_at;
-        b->seen_at = operations;
-    }
-}
-
 /* What identifies a step: neither addresses nor the values of scalars. */
-static ebb_step_operation_t seen(ebb_device_t *dev, const ebb_operation_t *op)
+static ebb_step_event_t push(ebb_device_t *dev, const ebb_operation_t *op)
 {
     struct ebb_runner *runner = dev->run->runner;
     const void *what = op->kind == EBB_OTHER ? (const void *)op->name : (const void *)op->function;
@@ -121,12 +115,10 @@ static ebb_step_operation_t seen(ebb_device_t *dev, const ebb_operation_t *op)
     ebb_step_operation_t out = {.stream = (uint64_t)(uintptr_t)op->stream,
                                 .thread = (uint64_t)(uintptr_t)pthread_self(),
                                 .coarse = h,
-                                .live_bytes = runner->fewest_live};
-    for (int i = 0; i < 3; i++)
-        h = ebb_mix(h, (uint64_t)op->grid[i] << 32 | op->block[i]);
-    out.fine = ebb_mix(ebb_mix(h, op->shared_bytes), op->bytes);
-    see_place(dev, op, &out);
-    see_idle(op, runner->steps.operations, &out);
+                                .live_bytes = runner->fewest_live,
+                                .allocations = dev->ebb->generations};
+    out.fine = ebb_mix(ebb_mix(ebb_mix_geometry(h, op), op->shared_bytes), op->bytes);
+    see_operands(op, runner->steps.operations, &out);
     out.aside = is_aside(dev, op);
     out.input = op->kind == EBB_COPY && !ebb_buffer_at(dev->ebb, op->src);
     const uint64_t turns = ebb_nvtx_turns();
@@ -134,7 +126,7 @@ static ebb_step_operation_t seen(ebb_device_t *dev, const ebb_operation_t *op)
     runner->turns = turns;
     out.mark = runner->marked;
     runner->marked = false;
-    return out;
+    return ebb_step_push(runner->finder, &out);
 }
 
 /* ---- steps ---- */
@@ -300,8 +292,7 @@ static void follow_steps(ebb_device_t *dev, const ebb_operation_t *op)
     if (!runner->finder && !(runner->finder = ebb_step_finder_new(LONGEST_STEP)))
         return;
     runner->steps.operations++;
-    const ebb_step_operation_t operation = seen(dev, op);
-    const ebb_step_event_t event = ebb_step_push(runner->finder, &operation);
+    const ebb_step_event_t event = push(dev, op);
     runner->fewest_live = ebb_program_bytes(dev);
     runner->boundary = runner->trailing && event == EBB_STEP_NONE;
     switch (event) {

@@ -393,18 +393,10 @@ static bool begins_as_recorded(const drive_t *drive, const ebb_operation_t *op, 
     return true;
 }
 
-/* That a kernel replaces what a buffer holds follows from all its operands as they were recorded; a buffer that it is the first to touch holds nothing. */
+/* That a kernel replaces what a buffer holds follows from all its operands as they were recorded. */
 bool ebb_drive_replaces_as_recorded(const drive_t *drive, const ebb_operation_t *op, uint32_t at)
 {
-    const ebb_trace_operation_t *o = &drive->trace->operation[at];
-    bool replaces = false;
-    for (uint32_t i = o->first_access; o->kind == EBB_TRACE_KERNEL && i < o->first_access + o->access_count;
-         i++) {
-        const uint32_t buffer = drive->trace->access[i].buffer;
-        replaces |= drive->trace->access[i].mode == EBB_REPLACES &&
-                    (drive->trace->buffer[buffer].born == EBB_NONE || drive->first_touch[buffer] != at);
-    }
-    return !replaces || begins_as_recorded(drive, op, at);
+    return !drive->replaces[at] || begins_as_recorded(drive, op, at);
 }
 
 /* Of those behind the cursor, only where operands begin may tell layers in one large buffer apart. */
@@ -602,11 +594,12 @@ static void note_writes(drive_t *drive)
     const ebb_trace_operation_t *o = &drive->trace->operation[drive->cursor];
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
         const ebb_trace_access_t *a = &drive->trace->access[i];
-        const site_t *s = ebb_site_of(drive, a->buffer);
+        const uint32_t place = drive->at[a->buffer];
+        const site_t *s = &drive->site[place];
         if (!s->range)
             continue;
         if (a->mode != EBB_READS) {
-            site_written(drive, drive->at[a->buffer]);
+            site_written(drive, place);
         } else if (s->written && !s->device) { /* too late for anything but to say so */
             EBB_ASSERT(s->device);
             ebb_fail_program(drive->device->ebb);

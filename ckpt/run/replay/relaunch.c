@@ -6,12 +6,17 @@
 #include "alloc/base/driver.h"
 #include "alloc/device.h"
 
+static size_t operand_bytes(const ebb_operation_t *op)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < op->access_count; i++)
+        bytes += op->access[i].buffer->bytes;
+    return bytes;
+}
+
 ebb_issued_t ebb_issued_view(const ebb_operation_t *op)
 {
-    ebb_issued_t x = {.op = *op};
-    for (uint32_t i = 0; i < op->access_count; i++)
-        x.operand_bytes += op->access[i].buffer->bytes;
-    return x;
+    return (ebb_issued_t){.op = *op, .operand_bytes = operand_bytes(op)};
 }
 
 /* Puts a list behind what is in the block already. */
@@ -29,16 +34,20 @@ bool ebb_issued_keep(ebb_issued_t *issued, const ebb_operation_t *op)
     const size_t attribute_bytes = op->attribute_count * sizeof *op->attribute,
                  access_bytes = op->access_count * sizeof *op->access,
                  needed = op->param_bytes + attribute_bytes + access_bytes + 3 * 16;
-    ebb_issued_t x = ebb_issued_view(op);
-    x.room = needed > issued->room ? needed : issued->room;
-    x.block = needed > issued->room ? realloc(issued->block, needed) : issued->block;
-    if (!x.block)
-        return false;
+    if (needed > issued->room) {
+        unsigned char *block = realloc(issued->block, needed);
+        if (!block)
+            return false;
+        issued->block = block;
+        issued->room = needed;
+    }
+    issued->op = *op;
+    issued->operand_bytes = operand_bytes(op);
+    issued->left_out = false;
     size_t at = 0;
-    x.op.params = put(&x, &at, op->params, op->param_bytes);
-    x.op.attribute = put(&x, &at, op->attribute, attribute_bytes);
-    x.op.access = put(&x, &at, op->access, access_bytes);
-    *issued = x;
+    issued->op.params = put(issued, &at, op->params, op->param_bytes);
+    issued->op.attribute = put(issued, &at, op->attribute, attribute_bytes);
+    issued->op.access = put(issued, &at, op->access, access_bytes);
     return true;
 }
 

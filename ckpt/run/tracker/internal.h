@@ -265,6 +265,7 @@ typedef struct variant {
 typedef struct variants {
     variant_t variant[EBB_STEP_VARIANTS];
     uint64_t *serials; /* the last one given */
+    unsigned count;    /* that are known */
     int last;          /* the variant that ended last; -1: unknown */
     unsigned run;      /* how many of them in a row */
 } variants_t;

@@ -105,8 +105,7 @@ static uint64_t shape_of(const ebb_operation_t *op)
     uint64_t h = ebb_mix(op->kind + 1, (uint64_t)(uintptr_t)op->function);
     if (op->kind != EBB_KERNEL)
         return h;
-    for (int i = 0; i < 3; i++)
-        h = ebb_mix(h, (uint64_t)op->grid[i] << 32 | op->block[i]);
+    h = ebb_mix_geometry(h, op);
     return ebb_mix(ebb_mix(h, op->attributes), (uint64_t)op->shared_bytes << 32 | (uint32_t)op->param_bytes);
 }
 

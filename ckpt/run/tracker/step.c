@@ -148,7 +148,7 @@ static ebb_step_event_t push(const ebb_step_finder_t *f, stream_t *l, const ebb_
 
 static bool has_step(const stream_t *l)
 {
-    return l->past.entry && !l->follow->given_up && variants_main(&l->follow->variants) >= 0;
+    return l->past.entry && !l->follow->given_up && l->follow->variants.count;
 }
 
 /* A stream with a step leads if none does, or if it has a good deal more to it. */

@@ -386,7 +386,7 @@ static size_t longest_signature(const follow_t *f)
 
 ebb_step_event_t follow_take(follow_t *f, const past_t *p)
 {
-    if (variants_main(&f->variants) < 0)
+    if (!f->variants.count)
         return EBB_STEP_NONE;
     const size_t newest = p->count - 1;
     const ebb_step_event_t event = take(f, p, newest);
@@ -458,7 +458,7 @@ bool follow_adopt(follow_t *f, const past_t *p, size_t period)
 
 bool follow_is_searching(const follow_t *f, const past_t *p)
 {
-    return f->given_up || variants_main(&f->variants) < 0 || p->count < f->search_until ||
+    return f->given_up || !f->variants.count || p->count < f->search_until ||
            (f->lost && p->count - f->boundary > longest_signature(f));
 }
 

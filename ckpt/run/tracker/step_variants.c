@@ -9,6 +9,7 @@ enum { PROBES = 64, PROBATION = 4, SETTLED = 3, USUAL = 32 /* steps */ };
 void variants_forget(variants_t *k, int number)
 {
     variant_t *gone = &k->variant[number];
+    k->count -= gone->info.serial != 0;
     free(gone->signature);
     free(gone->sorted);
     memset(gone, 0, sizeof *gone);
@@ -173,6 +174,7 @@ int variants_add(variants_t *k, const past_t *p, size_t from, size_t to, int kee
         return -1;
     variants_forget(k, slot);
     k->variant[slot] = made;
+    k->count++;
     ++*k->serials;
     return slot;
 }

@@ -12,11 +12,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "alloc/base/table.h"
 #include "alloc/ebb_alloc.h"
 #include "ckpt/run/profile/profile.h"
 #include "ckpt/run/residence/residence.h"
 #include "ckpt/trace/trace.h"
 #include "offload/ebb_offload.h"
+
+/* The hash, and the launch's geometry, within what devices allow (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability":
+ * blocks of 1024 x 1024 x 64 threads at most). */
+static inline uint64_t ebb_mix_geometry(uint64_t h, const ebb_operation_t *op)
+{
+    h = ebb_mix(h, (uint64_t)op->grid[1] << 32 | op->grid[0]);
+    return ebb_mix(h, (uint64_t)op->block[2] << 54 | (uint64_t)op->block[1] << 43 |
+                          (uint64_t)op->block[0] << 32 | op->grid[2]);
+}
 
 /* ---- finding the step (step.c) ---- */
 
