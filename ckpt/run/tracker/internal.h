@@ -233,7 +233,6 @@ bool follow_is_searching(const follow_t *f, const past_t *p);
 bool follow_wants(const follow_t *f, const past_t *p, size_t from, size_t to, bool exact);
 
 int follow_expected(const follow_t *f);
-uint32_t follow_possible(const follow_t *f);
 size_t follow_position(const follow_t *f);
 bool follow_check(const follow_t *f);
 

@@ -218,11 +218,6 @@ int ebb_step_expected(const ebb_step_finder_t *f)
     return f->lead ? follow_expected(f->lead->follow) : -1;
 }
 
-uint32_t ebb_step_possible(const ebb_step_finder_t *f)
-{
-    return f->lead ? follow_possible(f->lead->follow) : 0;
-}
-
 size_t ebb_step_position(const ebb_step_finder_t *f)
 {
     return f->lead ? follow_position(f->lead->follow) : 0;

@@ -486,15 +486,6 @@ int follow_expected(const follow_t *f)
     return h ? h->variant : -1;
 }
 
-uint32_t follow_possible(const follow_t *f)
-{
-    uint32_t possible = 0;
-    for (unsigned i = 0; i < f->hypotheses && !f->lost; i++)
-        if (hypothesis_is_plausible(&f->hypothesis[i]) && !f->hypothesis[i].ended)
-            possible |= 1u << f->hypothesis[i].variant;
-    return possible;
-}
-
 size_t follow_position(const follow_t *f)
 {
     const hypothesis_t *h = likeliest(f);

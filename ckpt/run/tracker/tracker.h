@@ -128,8 +128,6 @@ size_t ebb_step_late(const ebb_step_finder_t *finder);
 /* The variant that is under way, as far as one can tell; at a boundary, the one to come. -1: none is known, or what is
  * under way is none of them. */
 int ebb_step_expected(const ebb_step_finder_t *finder);
-/* The variants that the operations since the boundary fit, as bits. */
-uint32_t ebb_step_possible(const ebb_step_finder_t *finder);
 ebb_step_variant_t ebb_step_variant(const ebb_step_finder_t *finder, unsigned variant);
 
 /* Operations of the variant under way, of the last one if there is none; 0: none is known. */
