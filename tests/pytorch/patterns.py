@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """A small GPT, trained by loops as people write them; none knows of ebb (run.sh -- --model pattern-NAME). Several patterns at once: NAME+NAME. Prints
-one JSON object with PyTorch's peak."""
+one JSON object (result.py), with the losses of all steps and a hash of these, of the weights and of what optimizers keep."""
 
 import argparse
 import copy
-import json
 
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from result import state_of, tell
 from torch.utils.checkpoint import checkpoint
 
 PATTERNS = {
@@ -37,30 +37,30 @@ PATTERNS = {
     "log": "the weights' norms are read every 10 steps",
     "reload": "the state is saved to the host every 20 steps",
 }
-WIDTH, HEADS, LAYERS, CONTEXT, BATCH, VOCABULARY, BATCHES = 256, 4, 4, 256, 16, 2048, 64
+BATCHES = 64
 
 
 class Block(nn.Module):
-    def __init__(self, dropout):
+    def __init__(self, o, dropout):
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.mlp = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
+        self.heads, self.dropout = o.heads, nn.Dropout(dropout)
+        self.norm1, self.norm2 = nn.LayerNorm(o.width), nn.LayerNorm(o.width)
+        self.qkv, self.out = nn.Linear(o.width, 3 * o.width), nn.Linear(o.width, o.width)
+        self.mlp = nn.Sequential(nn.Linear(o.width, 4 * o.width), nn.GELU(), nn.Linear(4 * o.width, o.width))
 
     def forward(self, x):
-        q, k, v = (y.unflatten(-1, (HEADS, -1)).transpose(1, 2) for y in self.qkv(self.norm1(x)).chunk(3, -1))
+        q, k, v = (y.unflatten(-1, (self.heads, -1)).transpose(1, 2) for y in self.qkv(self.norm1(x)).chunk(3, -1))
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(y.transpose(1, 2).flatten(2))
         return x + self.dropout(self.mlp(self.norm2(x)))
 
 
 class Model(nn.Module):
-    def __init__(self, saves=False, dropout=0.0):
+    def __init__(self, o, saves=False, dropout=0.0):
         super().__init__()
         self.saves = saves
-        self.embedding, self.head = nn.Embedding(VOCABULARY, WIDTH), nn.Linear(WIDTH, VOCABULARY)
-        self.blocks = nn.ModuleList(Block(dropout) for _ in range(LAYERS))
+        self.embedding, self.head = nn.Embedding(o.vocab, o.width), nn.Linear(o.width, o.vocab)
+        self.blocks = nn.ModuleList(Block(o, dropout) for _ in range(o.layers))
 
     def forward(self, tokens):
         x = self.embedding(tokens)
@@ -69,16 +69,16 @@ class Model(nn.Module):
         return self.head(x)
 
 
-def train(patterns, steps):
-    model = Model("checkpoint" in patterns, 0.1 if "dropout" in patterns else 0.0).cuda()
+def train(patterns, o):
+    model = Model(o, "checkpoint" in patterns, 0.1 if "dropout" in patterns else 0.0).cuda()
     other = copy.deepcopy(model) if patterns & {"ema", "teacher", "gan"} else None
     optimizer = torch.optim.AdamW(model.parameters(), fused="foreach" not in patterns)
     second = torch.optim.AdamW(other.parameters(), fused=True) if "gan" in patterns else None
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
     scaler = torch.amp.GradScaler("cuda", enabled="scaler" in patterns)
-    host = torch.randint(VOCABULARY, (BATCHES, BATCH, CONTEXT + 1)).pin_memory()
+    host = torch.randint(o.vocab, (BATCHES, o.batch, o.context + 1)).pin_memory()
     data = host.cuda()
-    losses, running = [], torch.zeros((), device="cuda")
+    losses, running, read, evaluated = [], torch.zeros((), device="cuda"), [], []
     beside, ahead = torch.cuda.Stream(), None
 
     def batch(number):
@@ -91,7 +91,7 @@ def train(patterns, steps):
                 ahead = host[(number + 1) % BATCHES].cuda(non_blocking=True)
             return now
         if "last" in patterns:
-            return data[number % BATCHES][: BATCH // 2 if number % 8 == 7 else BATCH]
+            return data[number % BATCHES][: o.batch // 2 if number % 8 == 7 else o.batch]
         if "loader" in patterns:
             return host[number % BATCHES].cuda(non_blocking=True)
         if "gather" in patterns:
@@ -112,7 +112,7 @@ def train(patterns, steps):
         return loss
 
     micro = 4 if "accumulate" in patterns else 1
-    for step in range(steps):
+    for step in range(o.steps):
         if "begin" in patterns:
             optimizer.zero_grad("zeros" not in patterns)
         for number in range(micro):
@@ -140,9 +140,9 @@ def train(patterns, steps):
         if "clip" in patterns:
             schedule.step()
         if "item" in patterns:
-            losses.append(loss.item())
+            read.append(loss.item())
         if "log" in patterns and step % 10 == 9:
-            losses += [weight.norm().item() for weight in model.parameters()]
+            read += [weight.norm().item() for weight in model.parameters()]
         if "reload" in patterns and step % 20 == 19:
             saved = {name: value.cpu() for name, value in model.state_dict().items()}
             model.load_state_dict(saved)
@@ -155,15 +155,21 @@ def train(patterns, steps):
                 torch._foreach_lerp_(list(other.parameters()), list(model.parameters()), 0.01)
         if "evaluate" in patterns and step % 10 == 9:
             with torch.no_grad():
-                sum(loss_of(data[number]).item() for number in range(3))
+                evaluated.append(sum(loss_of(data[number]).item() for number in range(3)))
+    models, optimizers = (model, other) if other else (model,), (optimizer, second) if second else (optimizer,)
+    weights = [weight for each in models for weight in each.parameters()]
+    tell(o.model, [loss.item() for loss in losses] or [loss.item()], [*weights, *state_of(*optimizers), running], o, read=read, evaluated=evaluated)
 
 
 parser = argparse.ArgumentParser(description=__doc__)
+for name, value in {"steps": 60, "layers": 4, "width": 256, "heads": 4, "context": 256, "batch": 16, "vocab": 2048, "warmup": 0, "seed": 1}.items():
+    parser.add_argument(f"--{name}", type=int, default=value)
 parser.add_argument("--model", required=True)
-parser.add_argument("--steps", type=int, default=60)
+parser.add_argument("--precision", choices=["bf16"], default="bf16")
+parser.add_argument("--device", choices=["cuda"], default="cuda")
 options = parser.parse_args()
 patterns = set(options.model.removeprefix("pattern-").split("+"))
 if unknown := patterns - set(PATTERNS):
     parser.error(f"no pattern {', '.join(unknown)}; there are {', '.join(PATTERNS)}")
-train(patterns, options.steps)
-print(json.dumps({"model": options.model, "steps": options.steps, "torch_peak_bytes": torch.cuda.max_memory_allocated()}))
+torch.manual_seed(options.seed)
+train(patterns, options)

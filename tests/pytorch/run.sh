@@ -34,6 +34,11 @@ models=(
     '--model llama --precision bf16 --dropout 0'
     '--model hf-gpt2 --precision fp32 --dropout 0'
     '--model hf-llama --precision bf16 --dropout 0'
+    '--model trainer-gpt2 --precision fp32 --evaluate 10'
+    '--model trainer-llama --precision bf16 --evaluate 10 --accumulate 2'
+    '--model pattern-accumulate+zeros+evaluate+log'
+    '--model pattern-begin+accumulate+losses+evaluate+clip'
+    '--model pattern-gan+evaluate+ema+metric'
     '--model gpt2 --precision bf16 --dropout 0 --mode compile --context 128 --batch 24'
     '--model llama --precision fp32 --dropout 0 --mode compile'
     '--model gpt2 --precision fp32 --dropout 0 --parallel ddp --accumulate 2'
@@ -222,7 +227,7 @@ if [[ $compute ]]; then
             failed=1
             continue
         }
-        [[ $model == *'--dropout 0.'* ]] || {
+        [[ $model == *'--dropout 0.'* || $model == *'--model pattern-'* ]] || {
             options+=(--device cpu --mode eager)
             trains "$name/cpu" || failed=1
             read -r -a options <<<"$small $model"

@@ -1,18 +1,15 @@
 #!/usr/bin/env python3
 """Hugging Face's Trainer as its users start it, with a model from its config (random weights): nothing here but arguments and a data set. run.sh takes
-it for models named trainer-*. Prints one JSON object, as tests/gpu/pytorch_models.py does: losses as the Trainer logs them, a hash of these and of all
-that was trained, PyTorch's peak."""
+it for models named trainer-*. Prints one JSON object (result.py): losses as the Trainer logs them, a hash of these and of all that was trained."""
 
 import argparse
-import ctypes
-import hashlib
-import json
 import os
 import tempfile
 
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")  # with two, the Trainer takes nn.DataParallel
 
 import torch  # noqa: E402
+from result import state_of, tell  # noqa: E402
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PrinterCallback, Trainer, TrainerCallback, TrainingArguments, set_seed
 
 
@@ -84,15 +81,7 @@ def main():
         trainer.remove_callback(PrinterCallback)  # only the result is on stdout
         trainer.train()
     losses = [row["loss"] for row in trainer.state.log_history if "loss" in row]
-    sums = hashlib.sha256(json.dumps([losses, evaluations.losses]).encode())
-    for p in [*trainer.model.parameters(), *(t for state in trainer.optimizer.state.values() for t in state.values() if torch.is_tensor(t))]:
-        bits = p.detach().cpu().contiguous()
-        sums.update(ctypes.string_at(bits.data_ptr(), bits.nbytes))
-    result = {"model": o.model, "mode": o.mode, "ranks": 1, "hash": sums.hexdigest()[:16], "seed": o.seed, "precision": o.precision, "losses": losses,
-              "skipped": [], "evaluations": evaluations.losses}
-    if o.device == "cuda":
-        result["torch_peak_bytes"] = torch.cuda.max_memory_allocated()
-    print(json.dumps(result))
+    tell(o.model, losses, [*trainer.model.parameters(), *state_of(trainer.optimizer)], o, mode=o.mode, evaluations=evaluations.losses)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,13 @@ template <typename T> struct CUDAFunctorOnSelf_add {
     }
 };
 
+template <typename T> struct AbsFunctor {
+    __device__ T operator()(T a) const
+    {
+        return std::abs(a);
+    }
+};
+
 template <typename T> struct BitwiseAndFunctor {
     __device__ T operator()(T a, T b) const
     {
@@ -177,6 +184,49 @@ template <typename T> struct sin {
     }
 };
 
+template <typename T> struct exp {
+    __device__ T operator()(T x) const
+    {
+        return std::exp(x);
+    }
+};
+
+/* x log y, and 0 where x is */
+template <typename T> struct xlogy {
+    __device__ T operator()(T x, T y) const
+    {
+        return y != y ? y : x == 0 ? T(0) : x * std::log(y);
+    }
+};
+
+template <typename T> struct addcmul {
+    opmath_type<T> alpha;
+    void *host;
+    __device__ T operator()(T a, T b, T c) const
+    {
+        return a + alpha * b * c;
+    }
+};
+
+template <typename T> struct addcdiv {
+    opmath_type<T> alpha;
+    void *host;
+    __device__ T operator()(T a, T b, T c) const
+    {
+        return a + alpha * (b / c);
+    }
+};
+
+/* From the nearer end. */
+template <typename T> struct lerp_scalar {
+    opmath_type<T> weight;
+    void *host;
+    __device__ T operator()(T a, T b) const
+    {
+        return std::abs(weight) < opmath_type<T>(0.5) ? a + weight * (b - a) : b - (b - a) * (1 - weight);
+    }
+};
+
 template <typename T> struct square {
     void *host;
     __device__ T operator()(T x) const
@@ -246,6 +296,26 @@ template <typename T> struct gelu_tanh_backward {
         const F t = std::tanh(scale * (x + cubic * x * x * x));
         const F slope = (1 - t * t) * scale * (1 + 3 * cubic * x * x);
         return F(gradient) * F(0.5) * (1 + t + x * slope);
+    }
+};
+
+/* x times the normal distribution's share below x */
+template <typename T> struct gelu {
+    __device__ T operator()(T x_) const
+    {
+        using F = opmath_type<T>;
+        const F x = x_;
+        return x * F(0.5) * (1 + std::erf(x * F(M_SQRT1_2)));
+    }
+};
+
+template <typename T> struct gelu_backward {
+    __device__ T operator()(T gradient, T x_) const
+    {
+        using F = opmath_type<T>;
+        const F x = x_, below = F(0.5) * (1 + std::erf(x * F(M_SQRT1_2)));
+        const F density = std::exp(F(-0.5) * x * x) * F(M_2_SQRTPI * M_SQRT1_2 * 0.5);
+        return F(gradient) * (below + x * density);
     }
 };
 
@@ -359,11 +429,12 @@ contiguous<4, FillFunctor<float>, FillFunctor<BFloat16>, FillFunctor<c10::Half>,
            scaled<float>, scaling<float>, narrowed<BFloat16>, narrowed<c10::Half>, reciprocal<float>, silu<float>,
            silu<BFloat16>, silu<c10::Half>, silu_backward<float>, silu_backward<BFloat16>, silu_backward<c10::Half>,
            gelu_tanh<float>, gelu_tanh<BFloat16>, gelu_tanh<c10::Half>, gelu_tanh_backward<float>,
-           gelu_tanh_backward<BFloat16>, gelu_tanh_backward<c10::Half>, clamp<float>, masked_scale<float>,
+           gelu_tanh_backward<BFloat16>, gelu_tanh_backward<c10::Half>, gelu<float>, gelu<BFloat16>, gelu<c10::Half>,
+           gelu_backward<float>, gelu_backward<BFloat16>, gelu_backward<c10::Half>, clamp<float>, masked_scale<float>,
            masked_scale<BFloat16>, masked_scale<c10::Half>, compare_scalar<int64_t>, compare_scalar<float>,
-           FillFunctor<bool>, both, bitwise_not<bool>, equal_to<int64_t>, equal_to<float>, quotient, neg<float>, rsqrt<float>, sqrt<float>, cos<float>, sin<float>, square<float>, cube<float>, tanh<float>,
-           tanh_backward<float>>();
-template void contiguous<2, FillFunctor<int64_t>, reciprocal<double>, CUDAFunctorOnSelf_add<int64_t>,
+           FillFunctor<bool>, both, bitwise_not<bool>, equal<float>, equal_to<int64_t>, equal_to<float>, quotient, neg<float>, rsqrt<float>, sqrt<float>, cos<float>, sin<float>, square<float>, cube<float>, tanh<float>,
+           tanh_backward<float>, AbsFunctor<float>, exp<float>, BinaryFunctor<float, float, float, xlogy<float>>, addcmul<float>, addcdiv<float>, lerp_scalar<float>>();
+template void contiguous<2, FillFunctor<int64_t>, reciprocal<double>, CUDAFunctor_add<int64_t>, CUDAFunctorOnSelf_add<int64_t>,
                          AUnaryFunctor<int64_t, int64_t, int64_t, binary_internal::MulFunctor<int64_t>>,
                          BUnaryFunctor<int64_t, int64_t, int64_t, div_trunc<int64_t>>,
                          BUnaryFunctor<int64_t, int64_t, int64_t, remainder<int64_t>>>();
@@ -375,6 +446,6 @@ not_contiguous<CUDAFunctor_add<float>, CUDAFunctor_add<BFloat16>, CUDAFunctor_ad
                CUDAFunctorOnSelf_add<int64_t>, scaled<float>, divided<float>, quotient, narrowed<BFloat16>, narrowed<c10::Half>, copy<bool>, both,
                equal<int64_t>, equal_to<int64_t>, CompareFunctor<int64_t>>();
 template void not_contiguous_converted<product<float>>();
-template void converted<CUDAFunctor_add<float>, copy<float>, copy<double>, copy<int64_t>>();
+template void converted<CUDAFunctor_add<float>, copy<float>, copy<double>, copy<int64_t>, scaled<float>, scaling<float>>();
 
 } // namespace compute

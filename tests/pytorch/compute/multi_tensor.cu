@@ -120,7 +120,9 @@ template void applied<TensorListMetadata<3>, PointwiseOpScalarFunctor<float, 3, 
 template void applied<TensorListScalarListMetadata<float, 1>, BinaryOpScalarListFunctor<float, 1, 1, 0>, std::divides<float>>();
 template void applied<TensorListScalarListMetadata<float, 3>, PointwiseOpScalarListFunctor<float, 3, 3, 0>, std::divides<float>>();
 
+template void applied<TensorListMetadata<1>, ZeroFunctor<float, 1, 1, 0>>();
 template void applied<TensorListMetadata<1>, UnaryOpFunctor<float, 1, 1, 0>, unscale<float>>();
+template void applied<TensorListMetadata<2>, BinaryOpListAlphaFunctor<float, 2, 2, 0>, std::plus<float>, float>();
 template void applied<TensorListMetadata<2>, BinaryOpListAlphaFunctor<float, 2, 2, 0>, std::minus<float>, float>();
 
 template void applied<TensorListMetadata<1>, LpNormFunctor<float, NormType::L2, float, 1, 1, 0>, float *, int>();

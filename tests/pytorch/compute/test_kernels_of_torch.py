@@ -168,7 +168,8 @@ def indexings(dtype):
 def elements(dtype):
     """Most of one type."""
     x = random(70, 64, dtype=dtype)
-    yield "gelu", lambda x: F.gelu(x, approximate="tanh"), (x,)
+    yield "gelu by tanh", lambda x: F.gelu(x, approximate="tanh"), (x,)
+    yield "gelu", F.gelu, (x,)
     yield "silu", F.silu, (x,)
     if dtype != torch.float32:
         return
@@ -183,10 +184,15 @@ def elements(dtype):
     yield "quotients", lambda x: (x.detach() / (x.detach() ** 2 + 1), x.detach()[:, ::2] / (x.detach() ** 2 + 1)[:, :1]), (x,)
     yield "reciprocal in double", lambda x: (x.detach() ** 2 + 5).double().reciprocal().float(), (x,)
     yield "extremes", lambda x: (x.detach().max(), x.detach().min(), x.detach().argmax(-1), x.detach()[:, :9].argmax(0)), (x,)
+    yield "what is not finite", lambda x: ((x.detach() / 0).isnan(), (x.detach() / 0).isinf(), x.detach().abs()), (torch.cat((x, 0 * x)),)
+    yield "exponentials", lambda x: (x.detach().exp(), torch.xlogy(x.detach().relu(), x.detach().abs())), (x,)
+    yield "three at once", lambda a, b: tuple(f(a.detach(), b.detach(), a.detach() ** 2 + 1, value=0.3) for f in (torch.addcmul, torch.addcdiv)), (x, x.flip(0))
+    yield "between two", lambda a, b: tuple(torch.lerp(a.detach(), b.detach(), weight) for weight in (0.1, 0.9)), (x, x.flip(0))
+    yield "integers by a number", lambda t: (t / 3, t * 0.25), (t,)
     yield "comparisons of floats", lambda x: (x.detach() == x.detach()[0, 0].item(), x.detach() >= 0.5, x.detach() < 0.5), (x,)
     yield "product of two types, transposed", lambda x: x.detach()[:, ::2].t() * x.detach().bfloat16()[:, 1::2].t()[:1], (x,)
     yield "arange", lambda x: tuple(torch.arange(*of, device=x.device) for of in ((300,), (7, -90, -3), (0, 2, 0.25))), (x,)
-    yield "sums of integers", lambda t: (t + 3, t[:, ::2] + 3, t + t[:1], t[:, ::2] + t[:, 1:2], t.sum()), (t,)
+    yield "sums of integers", lambda t: (t + t, t + 3, t[:, ::2] + 3, t + t[:1], t[:, ::2] + t[:, 1:2], t.sum()), (t,)
     yield "comparisons", lambda t: (t == 2, t[:, ::2] == 2, t[:, ::2] == t[:, :1], t[:, ::2] <= t[:1, :17], t[:, ::2] > t[:1, :17]), (t,)
     yield "and", lambda t: ((t > 1) & (t == 2), (t > 0) & (t[:1] == 2), (t > 0).all(), (t > -9).all()), (t,)
     yield "assertion", lambda t: (torch._assert_async((t < 9).all()), t[0])[1:], (t,)
