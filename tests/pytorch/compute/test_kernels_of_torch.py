@@ -117,7 +117,13 @@ def shapes(dtype):
 
 
 def packings(dtype):
-    """What FSDP does around its collectives."""
+    """Lists of tensors: what FSDP does around its collectives, and what optimizers do."""
+
+    def added(*tensors):
+        sums, zeros = [x.detach().clone() for x in tensors], [x.detach().clone() for x in tensors]
+        torch._foreach_add_(sums, zeros)
+        torch._foreach_zero_(zeros)
+        return *sums, *zeros
 
     def split(x, sizes=(1, 5, 0, 300, 2)):
         x = x.detach()
@@ -136,6 +142,8 @@ def packings(dtype):
     yield "chunks of tensors, padded", packed, tensors
     if dtype == torch.bfloat16:
         yield "chunks of tensors, padded, in float32", lambda *t: packed(*t, type=torch.float32), tensors
+    if dtype == torch.float32:
+        yield "sums of tensors, and zeros", added, tensors
     if dtype != torch.float16:
         yield "copies of tensors", lambda *t: torch._foreach_copy_([torch.empty_like(x) for x in t], [x.detach() for x in t]), tensors
 
