@@ -164,7 +164,6 @@ static void program_that_leaves_the_plan_comes_back(void **state)
     assert_true(6 * fallbacks > 20 * seeds && rebuilt > 0);
 }
 
-/* For a while all of its steps have an allocation that is not planned: plans are no longer tried, and after a rest they are again. */
 /* The same as without ebb. */
 static program_run_t diverging(const char *arguments, loop_statistics_t *s)
 {
@@ -185,6 +184,7 @@ static void step_that_begins_elsewhere_is_learned_again(void **state)
     assert_true(s.driven > 80 && s.fallbacks > 16);
 }
 
+/* For a while all of its steps leave out a launch, or have a memset for it: plans are no longer tried, and after a rest they are again. */
 static void program_that_never_keeps_to_the_plan_rests_and_comes_back(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A small GPT, trained by loops as people write them; none knows of ebb (run.sh -- --model pattern-NAME). Several patterns at once: NAME+NAME. Prints
-one JSON object (result.py), with the losses of all steps and a hash of these, of the weights and of what optimizers keep."""
+one JSON object (result.py), with the losses that it keeps, or the last one, and a hash of these, of what it reads, of the weights and of what optimizers keep."""
 
 import argparse
 import copy
