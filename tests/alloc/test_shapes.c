@@ -262,6 +262,7 @@ static void what_is_not_the_buffers_is_refused(void **state)
     assert_int_equal(cuMemsetD2D8(small, 256, 1, 233, 4), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(cuMemcpy2D(&rows), CUDA_ERROR_INVALID_VALUE);
     OK(cuMemsetD2D8(small, 256, 1, 232, 4));
+    OK(cuStreamSynchronize(NULL)); /* which the other stream does not wait for */
     OK(cuMemsetD32Async(small, 1, 250, stream));
     OK(cuMemcpyDtoH(seen, next, 1000));
     for (int i = 0; i < 1000; i++)

@@ -146,7 +146,7 @@ static void run(const char *settings, const program_t *p, program_run_t *out)
     char command[1024], steps[32] = "";
     if (p->steps)
         snprintf(steps, sizeof steps, " steps=%u", p->steps);
-    snprintf(command, sizeof command, "SOFTGPU_POISON=1 %s timeout 240 %s %s%s", settings,
+    snprintf(command, sizeof command, "SOFTGPU_POISON=1 %s timeout 600 %s %s%s", settings,
              getenv("TEST_NASTY_PROGRAM"), p->name, steps);
     program_run(command, out);
 }

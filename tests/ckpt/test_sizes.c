@@ -19,7 +19,7 @@ static char stats_path[64];
 static void run(const char *settings, const char *program, unsigned steps, program_run_t *out)
 {
     char command[1024];
-    snprintf(command, sizeof command, "SOFTGPU_POISON=1 %s timeout 240 %s %s steps=%u", settings,
+    snprintf(command, sizeof command, "SOFTGPU_POISON=1 %s timeout 600 %s %s steps=%u", settings,
              getenv("TEST_NASTY_PROGRAM"), program, steps);
     program_run(command, out);
     if (out->status)

@@ -210,7 +210,7 @@ enum { TABLES_WORDS = 10000 }; /* of every other one, as where numbers follow th
 
 static void tables_set_up(worker_t *w)
 {
-    w->host_table = nasty_pinned((2 * NASTY_LAYERS + TABLES_WORDS) * sizeof(float *));
+    w->host_table = nasty_pinned((size_t)NASTY_LAYERS * TABLES_WORDS * sizeof(float *));
     for (unsigned k = 0; k < NASTY_LATE; k++)
         w->late[k] = nasty_keep(w, NASTY_FLOATS * sizeof(float));
 }
@@ -219,7 +219,7 @@ static void tables_set_up(worker_t *w)
 static void tables_forward(worker_t *w, unsigned i)
 {
     const size_t bytes = (i % 2 ? TABLES_WORDS : 2) * sizeof(float *);
-    float **host = w->host_table + 2 * i, **table = nasty_alloc(w, bytes), by = 0.01f;
+    float **host = w->host_table + (size_t)i * TABLES_WORDS, **table = nasty_alloc(w, bytes), by = 0.01f;
     if (i == 0) /* the last step's have been copied */
         CHECK(cudaStreamSynchronize(w->stream));
     host[0] = w->x[i + 1];
@@ -227,8 +227,8 @@ static void tables_forward(worker_t *w, unsigned i)
     CHECK(cudaMemcpyAsync(table, host, bytes, cudaMemcpyHostToDevice, w->stream));
     LAUNCH(w, through_table, blocks_of(w->n), &table, &by, &w->n);
     if (i % 4 == 2) /* the last words are zeros */
-        CHECK(cudaMemcpyAsync(table, w->host_table + 2 * NASTY_LAYERS + TABLES_WORDS - 2, 2 * sizeof(float *),
-                              cudaMemcpyHostToDevice, w->stream));
+        CHECK(cudaMemcpyAsync(table, host + TABLES_WORDS - 2, 2 * sizeof(float *), cudaMemcpyHostToDevice,
+                              w->stream));
     nasty_free(w, table);
 }
 
