@@ -211,7 +211,8 @@ typedef struct ebb_ahead {
 
 /* heap.c */
 typedef struct ebb_heap {
-    ebb_buffer_t *newest, *oldest; /* large buffers by last use */
+    ebb_buffer_t *newest, *oldest; /* large buffers in the order of their allocation */
+    uint64_t operations;           /* of the program, so far */
     size_t live_bytes, live_peak_bytes;
     size_t taken;           /* chunks' worth by live buffers, where small ones lie whole chunks */
     ebb_buffer_t *unused;   /* records to be used again, linked through `older` */
@@ -622,8 +623,8 @@ ebb_status_t ebb_buffer_wait(const ebb_buffer_t *buffer);
 
 /* Notes that all large buffers may be in use until here. */
 void ebb_buffers_touch(ebb_device_t *dev, ebb_mark_t mark);
-/* The operation's, which are all of this device. */
-void ebb_operation_touch(ebb_device_t *dev, const ebb_operation_t *operation, ebb_mark_t mark);
+/* Those of an operation of the program's, which are all of this device; and notes how long they lay idle (ebb_operation_t). */
+void ebb_operation_touch(ebb_device_t *dev, ebb_operation_t *operation, ebb_mark_t mark);
 
 /* Makes room for so many chunks and leaves it to the driver (ebb_chunks_lend). */
 bool ebb_heap_lend(ebb_device_t *dev, size_t chunks);

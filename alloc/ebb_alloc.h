@@ -146,8 +146,8 @@ struct ebb_buffer {
     bool peer_used;    /* some of its uses were on streams of other devices */
     bool is_table;     /* pointers have been copied into it (hook/tables.c), */
     uint64_t followed; /* and the last search that some led here in */
-    uint64_t seen_at;  /* the operation of the program that touched it last, as ckpt/run counts them; 0: none yet */
-    ebb_buffer_t *newer, *older; /* all live large buffers, by last use */
+    uint64_t used_at;  /* the operation of the program, on its device, that touched it last; of a new one, the one to come */
+    ebb_buffer_t *newer, *older; /* all live large buffers, in the order of their allocation */
     void *residence;             /* ckpt/run/residence; NULL: it never left */
     uint32_t number;             /* ckpt/: 1 + its number in the step that is followed or driven; 0: none */
 };
@@ -167,7 +167,7 @@ bool ebb_address_is_served(ebb_t *ebb, CUdeviceptr address);
  * around it; as far into a chunk as it was, so that it is aligned alike. */
 CUdeviceptr ebb_nowhere(ebb_t *ebb, CUdeviceptr word);
 
-/* The live large buffer that was not used for the longest time; then `newer`. */
+/* The live large buffer that was allocated first; then `newer`. */
 ebb_buffer_t *ebb_buffer_oldest(ebb_device_t *dev);
 
 typedef struct ebb_request {
@@ -236,7 +236,7 @@ ebb_mark_t ebb_mark_issue(ebb_stream_t *stream);
 /* `stream` continues only after everything that touched the buffer so far. */
 ebb_status_t ebb_buffer_join(ebb_stream_t *stream, const ebb_buffer_t *buffer);
 
-/* Notes a use: the buffer becomes the newest. For operations that ebb itself issues. */
+/* Notes a use, by an operation of the program or of ebb's own. */
 void ebb_buffer_touch(ebb_buffer_t *buffer, ebb_mark_t mark);
 /* All that any stream has been given so far counts as a use. */
 void ebb_buffer_touch_by_all(ebb_buffer_t *buffer);
@@ -292,6 +292,9 @@ typedef struct ebb_operation {
     ebb_access_t *access;
     /* Its arguments could not be read, or nothing is known of what they lead to (kernel.h): it may touch anything. */
     bool opaque;
+    uint64_t coarse, fine; /* set by ebb_run_before: what tells it from others in a step (tracker.h) */
+    /* Set when it has been issued: how many operations ago the one of its large buffers was used, or allocated, that lay idle for longest. */
+    uint64_t idle;
     /* Set by ebb_run_before, for a plain kernel: launched with this block in place of the program's. Until `after`. */
     const unsigned char *instead;
 } ebb_operation_t;

@@ -77,7 +77,7 @@ bool ebb_heap_measure_if_due(ebb_device_t *dev)
     return ebb_heap_measure(dev);
 }
 
-/* ---- the order of last use ---- */
+/* ---- the list of them, and their use ---- */
 
 static inline void unlink_buffer(ebb_heap_t *h, ebb_buffer_t *b)
 {
@@ -118,7 +118,7 @@ ebb_buffer_t *ebb_buffer_oldest(ebb_device_t *dev)
     return dev->heap.oldest;
 }
 
-static void add_mark(ebb_buffer_t *b, ebb_mark_t mark)
+void ebb_buffer_touch(ebb_buffer_t *b, ebb_mark_t mark)
 {
     unsigned i = 0;
     while (i < b->use_count && i < EBB_USE_MARKS && b->use[i].stream != mark.stream)
@@ -129,39 +129,27 @@ static void add_mark(ebb_buffer_t *b, ebb_mark_t mark)
         b->use_count++;
 }
 
-/* Mostly it was used by the same stream alone. */
-static inline void touch(ebb_heap_t *h, ebb_buffer_t *b, ebb_mark_t mark)
+void ebb_operation_touch(ebb_device_t *dev, ebb_operation_t *op, ebb_mark_t mark)
 {
-    if (b->use_count == 1 && b->use[0].stream == mark.stream)
-        b->use[0] = mark;
-    else
-        add_mark(b, mark);
-    if (ebb_buffer_is_large(b) && h->newest != b) {
-        unlink_buffer(h, b);
-        link_newest(h, b);
+    const uint64_t now = ++dev->heap.operations;
+    uint64_t idle = 0;
+    for (uint32_t i = 0; i < op->access_count; i++) {
+        ebb_buffer_t *b = op->access[i].buffer;
+        if (b->use_count == 1 && b->use[0].stream == mark.stream) /* mostly */
+            b->use[0] = mark;
+        else
+            ebb_buffer_touch(b, mark);
+        if (now > b->used_at + idle && ebb_buffer_is_large(b))
+            idle = now - b->used_at;
+        b->used_at = now;
     }
-}
-
-void ebb_buffer_touch(ebb_buffer_t *b, ebb_mark_t mark)
-{
-    ebb_device_t *dev = b->range->device;
-    touch(&dev->heap, b, mark);
-}
-
-void ebb_operation_touch(ebb_device_t *dev, const ebb_operation_t *op, ebb_mark_t mark)
-{
-    ebb_heap_t *h = &dev->heap;
-    for (uint32_t i = 0; i < op->access_count; i++)
-        touch(h, op->access[i].buffer, mark);
+    op->idle = idle;
 }
 
 void ebb_buffers_touch(ebb_device_t *dev, ebb_mark_t mark)
 {
-    const ebb_buffer_t *last = dev->heap.newest;
-    for (ebb_buffer_t *b = dev->heap.oldest, *next; b; b = next) {
-        next = b == last ? NULL : b->newer; /* what was touched stands behind the last one */
+    for (ebb_buffer_t *b = dev->heap.oldest; b; b = b->newer)
         ebb_buffer_touch(b, mark);
-    }
 }
 
 /* ---- buffers ---- */
@@ -188,7 +176,7 @@ static void begin_life(ebb_buffer_t *b, const ebb_request_t *q)
     b->held = b->pinned = b->kept = 0;
     b->peer_used = b->is_table = false;
     b->number = 0;
-    b->seen_at = 0;
+    b->used_at = h->operations + 1;
     if (q->stream) /* a range reused at once is in use on this stream until here */
         ebb_buffer_touch(b, ebb_mark_here(q->stream));
     h->live_bytes += b->bytes;

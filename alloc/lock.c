@@ -105,10 +105,15 @@ bool ebb_has_several_devices(const ebb_t *ebb)
     return count > 1;
 }
 
-ebb_away_t ebb_lock_leave(void)
+static inline bool stays(void)
 {
     const ebb_device_t *dev = ebb_current_device; /* NULL: no call has been about any */
-    if (!dev || lock.held.stays || !ebb_has_several_devices(dev->ebb))
+    return !dev || lock.held.stays || !ebb_has_several_devices(dev->ebb);
+}
+
+ebb_away_t ebb_lock_leave(void)
+{
+    if (stays())
         return (ebb_away_t){.stayed = true};
     const ebb_away_t away = set_aside(lock.held.devices);
     pthread_mutex_unlock(&lock.mutex.mutex);
@@ -212,15 +217,22 @@ void ebb_lock_pushed(void)
     lock.held.pushed++;
 }
 
+__attribute__((noinline)) static CUresult issue_away(CUresult (*issue)(const void *context),
+                                                     const void *context)
+{
+    const ebb_away_t away = ebb_lock_leave();
+    const CUresult result = issue(context);
+    ebb_lock_return(away);
+    return result;
+}
+
 CUresult ebb_lock_step_out(ebb_device_t *dev, CUresult (*issue)(const void *context), const void *context)
 {
     bool relaxed = lock.held.relaxed, pushed = lock.held.pushed;
     if (pushed)
         pop_all();
     unrelax();
-    const ebb_away_t away = ebb_lock_leave();
-    CUresult result = issue(context);
-    ebb_lock_return(away);
+    const CUresult result = stays() ? issue(context) : issue_away(issue, context);
     if (relaxed && !lock.held.relaxed)
         relax();
     if (pushed && !ebb_driver.cuCtxPushCurrent_v2(dev->context))

@@ -43,13 +43,14 @@ bool ebb_slab_delete(ebb_slab_t *s)
 
 ebb_block_t *ebb_block_new(ebb_slab_t *s, uint32_t first, uint32_t units)
 {
-    ebb_block_t *b = calloc(1, sizeof *b);
+    ebb_block_t *b = malloc(sizeof *b);
     if (!b)
         return NULL;
-    b->first = first;
-    b->units = units;
-    b->buffer.range = s->range;
-    b->buffer.address = s->range->base + first * EBB_ALIGN_BYTES;
+    *b = (ebb_block_t){
+        .buffer = {.range = s->range, .address = s->range->base + first * EBB_ALIGN_BYTES},
+        .first = first,
+        .units = units,
+    };
     s->begins[first / 64] |= (uint64_t)1 << first % 64;
     s->at[first] = b;
     return b;

@@ -174,8 +174,6 @@ void ebb_args_name(ebb_t *ebb, ebb_args_t *args, ebb_operation_t *op, const CUde
                    uint32_t count)
 {
     const size_t own = op->param_bytes, behind = (own + 7) / 8 * 8, bytes = behind + count * sizeof *pointer;
-    if (!count)
-        return;
     if (!make_room(args, bytes, op->access_count)) {
         op->opaque = true;
         return;
@@ -195,7 +193,8 @@ void ebb_args_follow(ebb_t *ebb, ebb_args_t *args, ebb_operation_t *op)
     const CUdeviceptr *found = NULL;
     const uint32_t count = ebb_tables_follow(ebb, op, &found);
     op->plain &= !count;
-    ebb_args_name(ebb, args, op, found, count);
+    if (count)
+        ebb_args_name(ebb, args, op, found, count);
 }
 
 void ebb_args_end(ebb_args_t *args)

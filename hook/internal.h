@@ -105,7 +105,7 @@ typedef struct ebb_args {
  * cannot be known (no signature, a call that the driver will complain about, no memory). */
 bool ebb_args_begin(ebb_t *ebb, ebb_args_t *args, ebb_operation_t *op, const ebb_signature_t *signature,
                     void **params, void **extra);
-/* What it reaches beside its arguments: pointers, which stand behind them from then on (ebb_operation_t.named_at). The operation is
+/* What it reaches beside its arguments: at least one pointer; they stand behind them from then on (ebb_operation_t.named_at). The operation is
  * opaque if there is no memory for them. */
 void ebb_args_name(ebb_t *ebb, ebb_args_t *args, ebb_operation_t *op, const CUdeviceptr *pointer,
                    uint32_t count);

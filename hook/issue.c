@@ -98,7 +98,7 @@ static ebb_status_t bring(ebb_t *ebb, const ebb_access_t *access, uint32_t count
     return 0;
 }
 
-static void note_use(ebb_device_t *dev, const ebb_operation_t *op, const peers_t *peers)
+static void note_use(ebb_device_t *dev, ebb_operation_t *op, const peers_t *peers)
 {
     ebb_mark_t mark = ebb_mark_issue(op->stream);
     ebb_operation_touch(dev, op, mark);
@@ -106,6 +106,7 @@ static void note_use(ebb_device_t *dev, const ebb_operation_t *op, const peers_t
         ebb_buffer_t *b = ebb_pinned_get(dev->ebb, peers->ref[i]);
         if (b) {
             b->peer_used = true;
+            b->used_at = b->range->device->heap.operations;
             ebb_buffer_touch(b, mark);
         }
     }

@@ -13,23 +13,23 @@
 /* ---- allocation ---- */
 
 /* Lock held on entry, not on return. */
-static CUresult serve(ebb_device_t *dev, CUdeviceptr *out, ebb_request_t request, bool stream_ordered)
+static CUresult serve(ebb_device_t *dev, CUdeviceptr *out, ebb_request_t *request, bool stream_ordered)
 {
-    ebb_buffer_t *b = ebb_run_serve(dev, &request);
-    request.planned = ebb_run_drives(dev); /* still, although it has not served this */
+    ebb_buffer_t *b = ebb_run_serve(dev, request);
+    request->planned = ebb_run_drives(dev); /* still, although it has not served this */
     ebb_status_t status = ebb_pinned_is_wanted() ? CUDA_ERROR_OUT_OF_MEMORY : 0;
     ebb_pinned_defer(true);
     if (!b && !status)
-        status = ebb_heap_alloc(dev, &request, &b);
+        status = ebb_heap_alloc(dev, request, &b);
     ebb_pinned_defer(false);
     if (!status) {
         *out = b->address;
         b->stream_ordered = stream_ordered;
         if (stream_ordered)
             ebb_pool_took(dev, b->pool, b->bytes);
-        ebb_run_allocated(b, request.stream);
+        ebb_run_allocated(b, request->stream);
     } else if (status == CUDA_ERROR_OUT_OF_MEMORY && !ebb_pinned_is_wanted()) {
-        ebb_run_out_of_memory(dev, &request);
+        ebb_run_out_of_memory(dev, request);
     }
     ebb_unlock();
     return (CUresult)status;
@@ -68,7 +68,7 @@ static CUresult alloc(CUdeviceptr *out, size_t bytes)
         return EBB_PASS(cuMemAlloc_v2, (out, bytes));
     ebb_device_t *dev = ebb_enter();
     if (dev && !ebb_options.ipc)
-        return serve(dev, out, (ebb_request_t){.bytes = bytes, .later = true}, false);
+        return serve(dev, out, &(ebb_request_t){.bytes = bytes, .later = true}, false);
     if (!dev)
         dev = ebb_enter_beside();
     return dev ? alloc_from_driver(dev, out, bytes, NULL, NULL) : EBB_PASS(cuMemAlloc_v2, (out, bytes));
@@ -90,7 +90,7 @@ static CUresult alloc_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_
         ebb_unlock();
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    CUresult result = serve(dev, out, (ebb_request_t){.bytes = row * height, .later = true}, false);
+    CUresult result = serve(dev, out, &(ebb_request_t){.bytes = row * height, .later = true}, false);
     if (!result)
         *pitch = row;
     return result;
@@ -136,7 +136,7 @@ static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, C
     }
     if (ebb_stream_device(s) != dev)
         request.stream = NULL; /* of another device: memory that no stream still uses */
-    return serve(dev, out, request, true);
+    return serve(dev, out, &request, true);
 }
 
 static void note_pool(ebb_t *ebb, CUmemoryPool pool, CUdevice device, bool native, size_t max_bytes)

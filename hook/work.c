@@ -71,7 +71,8 @@ static CUresult launch(launch_t *l)
     op.told = told;
     op.plain &= told != EBB_TOLD;
     if (ebb_args_begin(dev->ebb, &args, &op, s, l->params, l->extra)) {
-        ebb_args_name(dev->ebb, &args, &op, operands, named);
+        if (named)
+            ebb_args_name(dev->ebb, &args, &op, operands, named);
         ebb_args_follow(dev->ebb, &args, &op);
         op.opaque |= ebb_is_obscure(dev->ebb, s, &op, args.block);
     } else {

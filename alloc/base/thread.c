@@ -10,13 +10,6 @@ _Thread_local ebb_this_thread_t ebb_this_thread;
 
 /* ---- locks with ranks ---- */
 
-void ebb_mutex_lock(ebb_mutex_t *m)
-{
-    EBB_DCHECK(!(ebb_this_thread.ranks >> m->rank)); /* this one, or one that comes after it, is held */
-    pthread_mutex_lock(&m->mutex);
-    ebb_this_thread.ranks |= 1u << m->rank;
-}
-
 bool ebb_mutex_lock_within(ebb_mutex_t *m, unsigned seconds)
 {
     struct timespec until;
@@ -26,18 +19,6 @@ bool ebb_mutex_lock_within(ebb_mutex_t *m, unsigned seconds)
         return false;
     ebb_this_thread.ranks |= 1u << m->rank;
     return true;
-}
-
-void ebb_mutex_unlock(ebb_mutex_t *m)
-{
-    EBB_DCHECK(ebb_this_thread.ranks >> m->rank & 1);
-    ebb_this_thread.ranks &= ~(1u << m->rank);
-    pthread_mutex_unlock(&m->mutex);
-}
-
-bool ebb_mutex_is_held(const ebb_mutex_t *m)
-{
-    return ebb_this_thread.ranks >> m->rank & 1;
 }
 
 /* ---- threads of ebb's own ---- */

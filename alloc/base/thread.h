@@ -59,12 +59,25 @@ typedef struct ebb_mutex {
         PTHREAD_MUTEX_INITIALIZER, rank                                                                      \
     }
 
-void ebb_mutex_lock(ebb_mutex_t *mutex);
+static inline void ebb_mutex_lock(ebb_mutex_t *m)
+{
+    EBB_DCHECK(!(ebb_this_thread.ranks >> m->rank)); /* this one, or one that comes after it, is held */
+    pthread_mutex_lock(&m->mutex);
+    ebb_this_thread.ranks |= 1u << m->rank;
+}
+static inline void ebb_mutex_unlock(ebb_mutex_t *m)
+{
+    EBB_DCHECK(ebb_this_thread.ranks >> m->rank & 1);
+    ebb_this_thread.ranks &= ~(1u << m->rank);
+    pthread_mutex_unlock(&m->mutex);
+}
 /* False: it could not be had in that time, or this thread may not wait for it. */
 bool ebb_mutex_lock_within(ebb_mutex_t *mutex, unsigned seconds);
-void ebb_mutex_unlock(ebb_mutex_t *mutex);
 /* By this thread: one of the rank. */
-bool ebb_mutex_is_held(const ebb_mutex_t *mutex);
+static inline bool ebb_mutex_is_held(const ebb_mutex_t *m)
+{
+    return ebb_this_thread.ranks >> m->rank & 1;
+}
 
 /* ---- threads of ebb's own ---- */
 

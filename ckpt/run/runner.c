@@ -49,6 +49,7 @@ const size_t ebb_part_runner = sizeof(struct ebb_runner);
 ebb_steps_t ebb_steps(ebb_device_t *dev)
 {
     struct ebb_runner *runner = dev->run->runner;
+    runner->steps.operations = dev->heap.operations;
     if (!runner->finder)
         return runner->steps;
     runner->steps.period = ebb_step_period(runner->finder);
@@ -85,40 +86,33 @@ static bool is_aside(ebb_device_t *dev, const ebb_operation_t *op)
     return op->kind == EBB_COPY && !ebb_buffer_at(dev->ebb, op->dst);
 }
 
-/* The oldest of its operands, and where in it: what persists is older than what a step allocates; and the one that was touched longest ago. */
-static void see_operands(const ebb_operation_t *op, uint64_t operations, ebb_step_operation_t *out)
+/* The oldest of its operands, and where in it: what persists is older than what a step allocates. */
+static void see_operands(const ebb_operation_t *op, ebb_step_operation_t *out)
 {
-    const ebb_access_t *oldest = op->access;
-    for (uint32_t i = 0; i < op->access_count; i++) {
-        ebb_buffer_t *b = op->access[i].buffer;
-        if (b->generation < oldest->buffer->generation)
-            oldest = &op->access[i];
-        if (b->seen_at && operations - b->seen_at > out->idle && ebb_buffer_is_large(b))
-            out->idle = operations - b->seen_at;
-        b->seen_at = operations;
-    }
+    uint64_t born = UINT64_MAX;
+    size_t offset = 0;
+    for (uint32_t i = 0; i < op->access_count; i++)
+        if (op->access[i].buffer->generation < born) {
+            born = op->access[i].buffer->generation;
+            offset = op->access[i].offset_bytes;
+        }
     if (!op->access_count)
         return;
-    out->born = oldest->buffer->generation;
-    out->place = ebb_mix(ebb_mix(0, out->born), oldest->offset_bytes) | 1;
+    out->born = born;
+    out->place = ebb_mix(ebb_mix(0, born), offset) | 1;
 }
 
-/* What identifies a step: neither addresses nor the values of scalars. */
 static ebb_step_event_t push(ebb_device_t *dev, const ebb_operation_t *op)
 {
     struct ebb_runner *runner = dev->run->runner;
-    const void *what = op->kind == EBB_OTHER ? (const void *)op->name : (const void *)op->function;
-    uint64_t h = ebb_mix(op->kind + 1, (uint64_t)(uintptr_t)what);
-    /* How many words of a kernel's arguments lead into buffers may be chance (tracker.h), and so what tables these lead to. */
-    h = ebb_mix(ebb_mix(h, op->named_at ? op->named_at : (op->param_bytes + 7) / 8 * 8),
-                op->kind == EBB_KERNEL ? 0 : op->access_count);
     ebb_step_operation_t out = {.stream = (uint64_t)(uintptr_t)op->stream,
                                 .thread = (uint64_t)(uintptr_t)pthread_self(),
-                                .coarse = h,
+                                .coarse = op->coarse,
+                                .fine = op->fine,
                                 .live_bytes = runner->fewest_live,
-                                .allocations = dev->ebb->generations};
-    out.fine = ebb_mix(ebb_mix(ebb_mix_geometry(h, op), op->shared_bytes), op->bytes);
-    see_operands(op, runner->steps.operations, &out);
+                                .allocations = dev->ebb->generations,
+                                .idle = op->idle};
+    see_operands(op, &out);
     out.aside = is_aside(dev, op);
     out.input = op->kind == EBB_COPY && !ebb_buffer_at(dev->ebb, op->src);
     const uint64_t turns = ebb_nvtx_turns();
@@ -151,7 +145,7 @@ static void begin_step(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const 
         if (!runner->learns) {
             ebb_log(EBB_INFO, "the program repeats a step: the next steps are slow, because ebb learns it");
             ebb_log(EBB_DEBUG, "learning begins after %llu operations",
-                    (unsigned long long)runner->steps.operations);
+                    (unsigned long long)dev->heap.operations);
         }
         runner->learns = true;
         ebb_variant_begin_pass(dev, k);
@@ -218,15 +212,12 @@ static void go_on_driving(ebb_device_t *dev, ebb_variant_t *k)
         ebb_variant_fit_size(dev, k);
 }
 
-/* False: what a plan needs has to be pinned before it is installed. The call is to be given up; the boundary is acted upon when it is
- * made again. */
+/* At a boundary. False: what a plan needs has to be pinned before it is installed. The call is to be given up; the boundary is acted upon when it
+ * is made again. */
 static bool act_at_boundary(ebb_device_t *dev)
 {
     struct ebb_runner *runner = dev->run->runner;
-    if (!runner->boundary)
-        return true;
-    runner->boundary = false;
-    runner->views = false;
+    runner->boundary = runner->views = false;
     ebb_stale_begin_step(dev);
     if (ebb_plans_rest(dev)) {
         if (runner->driving)
@@ -277,13 +268,14 @@ static bool act_at_boundary(ebb_device_t *dev)
     return true;
 }
 
-static void say_found(struct ebb_runner *runner)
+static void say_found(ebb_device_t *dev)
 {
+    struct ebb_runner *runner = dev->run->runner;
     const int number = ebb_step_ended(runner->finder);
     if (number >= 0)
         ebb_log(EBB_DEBUG, "a step of %zu operations (kind %d), after %llu",
                 ebb_step_variant(runner->finder, (unsigned)number).operations, number,
-                (unsigned long long)runner->steps.operations);
+                (unsigned long long)dev->heap.operations);
 }
 
 static void follow_steps(ebb_device_t *dev, const ebb_operation_t *op)
@@ -291,15 +283,14 @@ static void follow_steps(ebb_device_t *dev, const ebb_operation_t *op)
     struct ebb_runner *runner = dev->run->runner;
     if (!runner->finder && !(runner->finder = ebb_step_finder_new(LONGEST_STEP)))
         return;
-    runner->steps.operations++;
     const ebb_step_event_t event = push(dev, op);
     runner->fewest_live = ebb_program_bytes(dev);
     runner->boundary = runner->trailing && event == EBB_STEP_NONE;
     switch (event) {
     case EBB_STEP_FOUND:
-        say_found(runner);
+        say_found(dev);
         if (!runner->steps.found_after)
-            runner->steps.found_after = runner->steps.operations;
+            runner->steps.found_after = dev->heap.operations;
         ebb_learn_abandon(dev); /* what was under way began somewhere else */
         runner->boundary = !ebb_step_position(runner->finder);
         break;
@@ -355,8 +346,8 @@ static bool freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
     return false;
 }
 
-/* What the program has freed and a plan needed until now, or the plan has been left; but for what the operation to come, or NULL, touches. */
-static void free_put_off(ebb_device_t *dev, const ebb_operation_t *op)
+/* Out of the way of the common case. */
+__attribute__((noinline)) static void free_those_put_off(ebb_device_t *dev, const ebb_operation_t *op)
 {
     ebb_stream_t *stream;
     for (ebb_buffer_t *b = ebb_drive_put_off_free(dev, op, &stream); b;
@@ -366,6 +357,13 @@ static void free_put_off(ebb_device_t *dev, const ebb_operation_t *op)
         if (!freeing(b, stream))
             ebb_heap_free(b, stream ? ebb_mark_here(stream) : (ebb_mark_t){0});
     }
+}
+
+/* What the program has freed and a plan needed until now, or the plan has been left; but for what the operation to come, or NULL, touches. */
+static void free_put_off(ebb_device_t *dev, const ebb_operation_t *op)
+{
+    if (ebb_drive_puts_off(dev))
+        free_those_put_off(dev, op);
 }
 
 /* The operation has changed nothing yet that it would not find again. */
@@ -380,9 +378,10 @@ static ebb_status_t acquire(ebb_device_t *dev, ebb_operation_t *op)
 ebb_status_t ebb_run_before(ebb_device_t *dev, ebb_operation_t *op)
 {
     struct ebb_runner *runner = dev->run->runner;
+    ebb_operation_identify(op);
     settle(dev);
     runner->trailing = is_the_last_steps(dev, op);
-    if (!runner->trailing && !act_at_boundary(dev))
+    if (runner->boundary && !runner->trailing && !act_at_boundary(dev))
         return CUDA_ERROR_OUT_OF_MEMORY;
     const bool passed = runner->views || ebb_drive_active(dev);
     if (passed)
@@ -432,7 +431,7 @@ ebb_buffer_t *ebb_run_serve(ebb_device_t *dev, const ebb_request_t *request)
         return NULL; /* it is refused: no reason to leave a plan */
     free_put_off(dev, NULL);
     settle(dev);
-    if (!act_at_boundary(dev))
+    if (dev->run->runner->boundary && !act_at_boundary(dev))
         return NULL;
     ebb_buffer_t *b = ebb_drive_serve(dev, request);
     if (!b) {

@@ -325,9 +325,6 @@ void ebb_uses_free(ebb_uses_t *uses);
 /* The first operation at or behind `at` that touches the buffer, or where it dies untouched; counted on into the next step
  * (operations + i) for a buffer that outlives this one. EBB_NONE: no more. */
 uint32_t ebb_uses_next(const ebb_uses_t *uses, uint32_t buffer, uint32_t at);
-/* The last one before `at`, as how many operations that was ago (1: the one just before). EBB_NONE: none; a buffer
- * that outlives the step counts back into the one before. */
-uint32_t ebb_uses_behind(const ebb_uses_t *uses, uint32_t buffer, uint32_t at);
 /* Chunks of a buffer; small ones have none. */
 uint32_t ebb_uses_chunks(const ebb_trace_buffer_t *buffer);
 /* Device time from the beginning of operation `at` to that of `to` (>= at; both may lie in the next step). */

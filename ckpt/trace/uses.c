@@ -120,16 +120,6 @@ uint32_t ebb_uses_next(const ebb_uses_t *u, uint32_t buffer, uint32_t at)
                                                                      : EBB_NONE;
 }
 
-uint32_t ebb_uses_behind(const ebb_uses_t *u, uint32_t buffer, uint32_t at)
-{
-    const uint32_t i = find(u, buffer, at), end = u->first[buffer + 1];
-    if (i > u->first[buffer])
-        return at - u->operation[i - 1];
-    if (u->trace->buffer[buffer].born != EBB_NONE || i == end)
-        return EBB_NONE;
-    return at + u->trace->operation_count - u->operation[end - 1];
-}
-
 uint64_t ebb_uses_ns(const ebb_uses_t *u, uint32_t at, uint32_t to)
 {
     const uint32_t n = u->trace->operation_count;

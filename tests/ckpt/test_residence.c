@@ -84,7 +84,7 @@ ebb_next_use_t ebb_tracker_next_use(const ebb_buffer_t *b)
         ahead++;
     if (stand_in.lies)
         ahead = below(OPERATIONS);
-    return (ebb_next_use_t){.known = true, .ahead = ahead, .ns = ahead * 20000ull, .behind = 1};
+    return (ebb_next_use_t){.known = true, .ahead = ahead, .ns = ahead * 20000ull};
 }
 
 bool ebb_tracker_coming(ebb_device_t *dev, uint32_t ahead, ebb_coming_t *out)

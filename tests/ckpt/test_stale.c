@@ -103,12 +103,18 @@ static void fill(launch_t *l, uint32_t count, const uint64_t *words)
                 l->access[l->op.access_count++] = (ebb_access_t){.buffer = &buffer[b], .param_offset = 8 * w};
 }
 
+static void pass(ebb_operation_t *op)
+{
+    ebb_operation_identify(op);
+    ebb_stale_pass(device0, op);
+}
+
 /* One launch in a step of its own: a bit for each word of which the view has an access. */
 static uint32_t seen(launch_t *l)
 {
     uint32_t set = 0;
     ebb_stale_begin_step(device0);
-    ebb_stale_pass(device0, &l->op);
+    pass(&l->op);
     const ebb_operation_t *view = ebb_stale_view(device0, &l->op);
     assert_ptr_equal(view, ebb_stale_view(device0, &l->op)); /* it counts once */
     for (uint32_t i = 0; i < view->access_count; i++)
@@ -214,14 +220,14 @@ static void other_geometry_and_another_place_say_nothing(void **state)
     fill(&l, 1, junk);
     fill(&other, 1, pointer);
     ebb_stale_begin_step(device0);
-    ebb_stale_pass(device0, &l.op);
-    ebb_stale_pass(device0, &other.op);
+    pass(&l.op);
+    pass(&other.op);
     assert_int_equal(ebb_stale_view(device0, &other.op)->access_count, 2);
     other.op.function = (CUfunction)(uintptr_t)0x2000;
     ebb_stale_begin_step(device0);
-    ebb_stale_pass(device0, &other.op);
+    pass(&other.op);
     other.op.function = l.op.function;
-    ebb_stale_pass(device0, &other.op);
+    pass(&other.op);
     assert_int_equal(ebb_stale_view(device0, &other.op)->access_count, 2);
     fill(&l, 1, pointer);
     assert_int_equal(seen(&l), FIRST);
@@ -236,7 +242,7 @@ static void without_the_option_and_for_launches_with_attributes_all_counts(void 
     fill(&l, 1, (const uint64_t[WORDS - 1]){address_of(0), address_of(1), address_of(1), 77, 0});
     l.op.plain = false;
     ebb_stale_begin_step(device0);
-    ebb_stale_pass(device0, &l.op);
+    pass(&l.op);
     assert_ptr_equal(ebb_stale_view(device0, &l.op), &l.op);
     ebb_options.stale_words = 0;
     assert_int_equal(launch(1, address_of(1), address_of(1)), FIRST | A | B);
@@ -308,7 +314,7 @@ static void what_its_structure_says_is_known_at_once(void **state)
     access[op.access_count++] = (ebb_access_t){.buffer = &buffer[0], .param_offset = 8 * USED};
     for (unsigned step = 0; step < 4; step++) {
         ebb_stale_begin_step(device0);
-        ebb_stale_pass(device0, &op);
+        pass(&op);
         const ebb_operation_t *view = ebb_stale_view(device0, &op);
         assert_int_equal(view->access_count, USED + 1); /* the last word is behind the structure */
         for (uint32_t w = 0; w < BYTES_OF_KNOWN / 8; w++) {

@@ -238,7 +238,8 @@ static void undo_replay(drive_t *drive, const ebb_action_t *a)
     }
 }
 
-static ebb_status_t issue_action(drive_t *drive, uint32_t index)
+/* Most operations have none: out of their way. */
+__attribute__((noinline)) static ebb_status_t issue_action(drive_t *drive, uint32_t index)
 {
     const ebb_action_t *a = &drive->plan->action[index];
     switch (a->kind) {
@@ -345,16 +346,16 @@ bool ebb_drive_makes(drive_t *drive, const ebb_operation_t *op, const ebb_trace_
 /* The planned ones, word by word, but for what was recorded of words that have turned out to be stale. */
 static bool is_on_planned_buffers(drive_t *drive, const ebb_operation_t *op, const ebb_trace_operation_t *o)
 {
-    uint32_t next = 0;
-    for (uint32_t i = 0; i < o->access_count; i++) {
-        const ebb_trace_access_t *a = &drive->trace->access[o->first_access + i];
-        if (next < op->access_count && is_planned_access(drive, a, &op->access[next]))
+    const ebb_trace_access_t *a = &drive->trace->access[o->first_access], *end = a + o->access_count;
+    const ebb_access_t *next = op->access, *last = next + op->access_count;
+    for (; a < end; a++) {
+        if (next < last && is_planned_access(drive, a, next))
             next++;
         else if (o->kind != EBB_TRACE_KERNEL || a->mode == EBB_REPLACES ||
                  !ebb_stale_is(drive->device, a->param_offset))
             return false;
     }
-    return next == op->access_count;
+    return next == last;
 }
 
 /* In all but its buffers. */
@@ -592,8 +593,8 @@ bool ebb_drive_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
 static void note_writes(drive_t *drive)
 {
     const ebb_trace_operation_t *o = &drive->trace->operation[drive->cursor];
-    for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
-        const ebb_trace_access_t *a = &drive->trace->access[i];
+    const ebb_trace_access_t *a = &drive->trace->access[o->first_access], *end = a + o->access_count;
+    for (; a < end; a++) {
         const uint32_t place = drive->at[a->buffer];
         const site_t *s = &drive->site[place];
         if (!s->range)

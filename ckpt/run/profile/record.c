@@ -272,34 +272,15 @@ void ebb_record_operation(ebb_device_t *dev, const ebb_operation_t *op)
 
 /* ---- begin and end ---- */
 
-static int by_generation(const void *a, const void *b)
-{
-    uint64_t x = (*(ebb_buffer_t *const *)a)->generation, y = (*(ebb_buffer_t *const *)b)->generation;
-    return x < y ? -1 : x > y;
-}
-
 /* All large buffers that are there, in the order in which they were allocated: also those that the step does
  * not touch. */
 static bool list_present(ebb_device_t *dev)
 {
-    struct ebb_record *record = dev->run->record;
-    size_t count = 0;
     uint32_t id;
-    for (const ebb_buffer_t *b = ebb_buffer_oldest(dev); b; b = b->newer)
-        count++;
-    ebb_buffer_t **list = calloc(count + 1, sizeof(ebb_buffer_t *));
-    if (!list)
-        return false;
-    count = 0;
     for (ebb_buffer_t *b = ebb_buffer_oldest(dev); b; b = b->newer)
-        if (!b->held) /* else it is ebb's own */
-            list[count++] = b;
-    qsort(list, count, sizeof(ebb_buffer_t *), by_generation);
-    bool good = true;
-    for (size_t i = 0; good && i < count; i++)
-        good = entry_of(record, list[i], &id) != NULL;
-    free(list);
-    return good;
+        if (!b->held && !entry_of(dev->run->record, b, &id)) /* held: ebb's own */
+            return false;
+    return true;
 }
 
 bool ebb_record_begin(ebb_device_t *dev)

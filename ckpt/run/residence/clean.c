@@ -119,13 +119,22 @@ void ebb_clean_forget(ebb_buffer_t *b)
     r->kept = (ebb_host_t){0};
 }
 
+/* Of those whose kept block is not about to be used, the one that was not touched for the longest time. NULL: none has one. */
+static ebb_buffer_t *least_recent(ebb_device_t *dev)
+{
+    ebb_buffer_t *least = NULL;
+    for (ebb_buffer_t *b = ebb_buffer_oldest(dev); b; b = b->newer) {
+        const ebb_residence_t *r = b->residence;
+        if (r && r->kept.at && !r->same && (!least || b->used_at < least->used_at))
+            least = b;
+    }
+    return least;
+}
+
 bool ebb_clean_drop(ebb_device_t *dev, size_t bytes)
 {
     size_t dropped = 0;
-    for (ebb_buffer_t *b = ebb_buffer_oldest(dev); b && dropped < bytes; b = b->newer) {
-        const ebb_residence_t *r = b->residence;
-        if (!r || !r->kept.at || r->same)
-            continue;
+    for (ebb_buffer_t *b; dropped < bytes && (b = least_recent(dev));) {
         dropped += b->bytes;
         ebb_clean_forget(b);
     }

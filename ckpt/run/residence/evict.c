@@ -247,22 +247,26 @@ static bool has_host(const ebb_buffer_t *b)
     return r && r->kept.at;
 }
 
-/* The sizes of those that were not used for the longest time: most likely they are next, and if not, others of their sizes are. Together
- * they bound what lies pinned and unused (offload/ebb_offload.h). */
-static void expect_evictions(ebb_device_t *dev)
+/* It will be copied, or may be, and the host has no memory for that yet. */
+static bool needs_host(const ebb_victim_t *v)
+{
+    return (!v->drop || ebb_recipe_may_keep_copy(v->buffer)) && !has_host(v->buffer);
+}
+
+/* Of those that would have been next: if they are not, others of their sizes are. Together they bound what lies pinned and unused
+ * (offload/ebb_offload.h). */
+static void expect_next(ebb_device_t *dev, const ebb_victims_t *v)
 {
     enum { MOST = 16, LOOKED_AT = 256 };
     const size_t share = ebb_usage(dev).budget_bytes / 32, most = (size_t)256 << 20,
                  enough = share < most ? share : most;
-    size_t bytes[MOST], count = 0, sum = 0, looked = 0;
-    if (ebb_plans_rest(dev))
+    size_t bytes[MOST], count = 0, sum = 0;
+    if (ebb_plans_rest(dev) || !ebb_traffic_counted(dev)->evictions)
         return;
-    for (const ebb_buffer_t *b = ebb_buffer_oldest(dev);
-         b && count < MOST && sum < enough && looked < LOOKED_AT; b = b->newer, looked++)
-        if (ebb_may_evict(b) && !has_host(b)) {
-            bytes[count++] = b->bytes;
-            sum += b->bytes;
-        }
+    for (size_t i = v->count; i < v->candidates && count < MOST && sum < enough && i < v->count + LOOKED_AT;
+         i++)
+        if (needs_host(&v->list[i]))
+            sum += bytes[count++] = v->list[i].buffer->bytes;
     ebb_pinned_expect(dev, bytes, count);
 }
 
@@ -271,7 +275,7 @@ static size_t list_wanted(const ebb_victims_t *v, size_t *bytes, size_t *sum)
     size_t count = 0;
     *sum = 0;
     for (size_t i = 0; i < v->count; i++)
-        if ((!v->list[i].drop || ebb_recipe_may_keep_copy(v->list[i].buffer)) && !has_host(v->list[i].buffer))
+        if (needs_host(&v->list[i]))
             *sum += bytes[count++] = v->list[i].buffer->bytes;
     return count;
 }
@@ -314,11 +318,11 @@ bool ebb_residence_make_room(ebb_device_t *dev, size_t chunks)
         const bool have = ebb_victims_have_hosts(dev, &v);
         if (have && send(v.list, v.count))
             ebb_log(EBB_DEBUG, "eviction: %s", ebb_last_failure());
+        if (have)
+            expect_next(dev, &v);
         ebb_victims_free(&v);
         if (!have)
             break;
     }
-    if (ebb_traffic_counted(dev)->evictions)
-        expect_evictions(dev);
     return ebb_chunks_available(dev) >= wanted;
 }

@@ -116,12 +116,14 @@ void ebb_clean_forget(ebb_buffer_t *buffer);
 typedef struct ebb_victim {
     ebb_buffer_t *buffer;
     bool drop;
-    double score; /* smaller: first */
+    enum { EBB_VICTIM_ALLOWED, EBB_VICTIM_IDLE, EBB_VICTIM_BUSY } rank; /* the latter two: whatever the options say */
+    double score; /* of two of one rank the smaller one is first */
 } ebb_victim_t;
 
 typedef struct ebb_victims {
-    ebb_victim_t *list; /* in order; owned */
-    size_t count, chunks;
+    ebb_victim_t *list;   /* [candidates] in order; owned */
+    size_t count, chunks; /* the first ones, which are taken */
+    size_t candidates;
 } ebb_victims_t;
 
 /* Some that have `chunks` together, or all there are. False: none, or no host memory to list them. */

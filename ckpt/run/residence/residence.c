@@ -207,17 +207,14 @@ static ebb_status_t restore_dropped(const ebb_operation_t *op)
 
 /* ---- operations ---- */
 
-/* Rebuilding changes the order of the list, and may send others away, but drops nothing that is wanted. */
+/* Rebuilding may send others away, but drops nothing that is wanted. */
 static ebb_status_t restore_all(ebb_device_t *dev, ebb_stream_t *stream)
 {
     ebb_status_t status = 0;
     for (ebb_buffer_t *b = ebb_buffer_oldest(dev); b; b = b->newer)
         ebb_residence_want(b, true);
-    for (ebb_buffer_t *b = ebb_buffer_oldest(dev); b && !status;) {
-        const bool dropped = ebb_where(b) == EBB_DROPPED;
+    for (ebb_buffer_t *b = ebb_buffer_oldest(dev); b && !status; b = b->newer)
         status = ebb_residence_restore(b, stream);
-        b = dropped ? ebb_buffer_oldest(dev) : b->newer;
-    }
     for (ebb_buffer_t *b = ebb_buffer_oldest(dev); b; b = b->newer)
         ebb_residence_want(b, false);
     return status;

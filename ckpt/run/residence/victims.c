@@ -13,7 +13,7 @@ static bool is_idle(const ebb_buffer_t *b)
     if (b->use_count > EBB_USE_MARKS)
         return false; /* on so many streams that they are not told apart */
     for (unsigned i = 0; i < b->use_count; i++)
-        if (!ebb_mark_reached(b->use[i]))
+        if (!ebb_mark_reached_lately(b->use[i]))
             return false;
     return true;
 }
@@ -37,14 +37,13 @@ static bool is_wanted(const ebb_buffer_t *b)
 /* Of buffers that the step does not know: touched again after as long as they were not touched. */
 enum { UNKNOWN_NS = 2000 };
 
-static ebb_next_use_t next_use(const ebb_buffer_t *b, uint32_t *age)
+static ebb_next_use_t next_use(ebb_device_t *dev, const ebb_buffer_t *b)
 {
-    ebb_next_use_t n = ebb_tracker_next_use(b);
-    if (n.known) {
-        *age = n.behind; /* the list is in the order of last use */
-        return n;
-    }
-    return (ebb_next_use_t){.ahead = *age, .ns = (uint64_t)*age * UNKNOWN_NS, .behind = *age};
+    const ebb_next_use_t n = ebb_tracker_next_use(b);
+    const uint64_t now = dev->heap.operations, age = now > b->used_at ? now - b->used_at : 0;
+    return n.known ? n
+                   : (ebb_next_use_t){.ahead = age < UINT32_MAX ? (uint32_t)age : UINT32_MAX,
+                                      .ns = age * UNKNOWN_NS};
 }
 
 typedef struct rates {
@@ -73,30 +72,27 @@ static bool may_drop(const ebb_buffer_t *b)
     return ebb_options.recompute && !is_wanted(b) && b->use_count <= EBB_USE_MARKS && !b->peer_used;
 }
 
-/* The cheaper of the two ways that are allowed. False: none is. */
-static bool appraise(const rates_t *q, ebb_buffer_t *b, const ebb_next_use_t *n, ebb_victim_t *out)
+/* The cheaper of the two ways that are allowed. False: none is, or it is needed within the next `beyond` operations. */
+static bool appraise(ebb_device_t *dev, const rates_t *q, uint32_t beyond, ebb_victim_t *v)
 {
+    const ebb_buffer_t *b = v->buffer;
+    const ebb_next_use_t n = next_use(dev, b);
     const double most = (double)ebb_options.recompute_max_cost / 100 * transfer_ns(q, b->bytes);
     uint64_t replay_ns;
     double cost = 0;
-    bool good = ebb_options.offload && n->ns >= (uint64_t)ebb_options.offload_min_gap * 1000;
+    if (n.ahead < beyond)
+        return false;
+    bool good = ebb_options.offload && n.ns >= (uint64_t)ebb_options.offload_min_gap * 1000;
     if (good)
-        cost = offload_cost(q, b, n);
-    *out = (ebb_victim_t){.buffer = b};
+        cost = offload_cost(q, b, &n);
     if (may_drop(b) && ebb_recipe_can_rebuild(b, &replay_ns) &&
         (!ebb_options.recompute_max_cost || (double)replay_ns <= most) &&
         (!good || (double)replay_ns < cost)) {
-        out->drop = good = true;
+        v->drop = good = true;
         cost = (double)replay_ns;
     }
-    out->score = cost / ((double)b->range->chunk_count * ((double)n->ns + 1));
+    v->score = cost / ((double)b->range->chunk_count * ((double)n.ns + 1));
     return good;
-}
-
-static int by_score(const void *a, const void *b)
-{
-    const ebb_victim_t *x = a, *y = b;
-    return x->score < y->score ? -1 : x->score > y->score;
 }
 
 static size_t bytes_on_host(ebb_device_t *dev)
@@ -107,76 +103,60 @@ static size_t bytes_on_host(ebb_device_t *dev)
     return bytes;
 }
 
-/* Appends, in the order of their scores, until there are `chunks`. */
-static void choose_by_score(ebb_device_t *dev, ebb_victims_t *v, size_t chunks, uint32_t beyond)
+static rates_t rates(ebb_device_t *dev)
 {
-    rates_t q = {.link = ebb_link(dev)};
-    q.waiting_ns = (double)dev->run->leaving->bytes / q.link.out + (double)bytes_on_host(dev) / q.link.in;
-    ebb_victim_t *first = v->list + v->count;
-    size_t count = 0;
-    uint32_t age = 0;
-    for (ebb_buffer_t *b = ebb_buffer_oldest(dev); b; b = b->newer) {
-        const ebb_next_use_t n = next_use(b, &age);
-        if (ebb_may_evict(b) && n.ahead >= beyond && appraise(&q, b, &n, &first[count]))
-            count++;
-    }
-    qsort(first, count, sizeof *first, by_score);
-    for (size_t i = 0; i < count && v->chunks < chunks; i++) {
-        v->chunks += first[i].buffer->range->chunk_count;
-        v->count++;
-    }
+    const ebb_link_t link = ebb_link(dev);
+    return (rates_t){link,
+                     (double)dev->run->leaving->bytes / link.out + (double)bytes_on_host(dev) / link.in};
 }
 
-/* ---- without lookahead, or whatever the options say ---- */
+/* ---- which ---- */
 
-static bool is_listed(const ebb_victims_t *v, const ebb_buffer_t *b)
+static int by_rank(const void *a, const void *b)
 {
-    size_t i = 0;
-    while (i < v->count && v->list[i].buffer != b)
-        i++;
-    return i < v->count;
+    const ebb_victim_t *x = a, *y = b;
+    return x->rank != y->rank ? (x->rank > y->rank) - (x->rank < y->rank)
+                              : (x->score > y->score) - (x->score < y->score);
 }
 
-static void choose_by_age(ebb_device_t *dev, ebb_victims_t *v, size_t chunks, bool idle_only)
-{
-    for (ebb_buffer_t *b = ebb_buffer_oldest(dev); b && v->chunks < chunks; b = b->newer) {
-        if (!ebb_may_evict(b) || (idle_only && !is_idle(b)) || is_listed(v, b))
-            continue;
-        v->list[v->count++] = (ebb_victim_t){.buffer = b};
-        v->chunks += b->range->chunk_count;
-    }
-}
-
-static bool open_list(ebb_device_t *dev, ebb_victims_t *v)
+/* `forced`: whatever the options say, too, where what they allow is not enough. */
+static bool choose(ebb_device_t *dev, ebb_victims_t *v, size_t chunks, uint32_t beyond, bool forced)
 {
     *v = (ebb_victims_t){.list = malloc((count_candidates(dev) + 1) * sizeof(ebb_victim_t))};
-    return v->list != NULL;
-}
-
-static bool close_list(ebb_victims_t *v)
-{
+    if (!v->list)
+        return false;
+    const bool known = ebb_tracker_known(dev);
+    const rates_t q = known ? rates(dev) : (rates_t){.waiting_ns = 0};
+    ebb_marks_ask_again(dev->ebb);
+    for (ebb_buffer_t *b = ebb_buffer_oldest(dev); b; b = b->newer) {
+        ebb_victim_t *victim = &v->list[v->candidates];
+        *victim = (ebb_victim_t){.buffer = b};
+        if (!ebb_may_evict(b))
+            continue;
+        if (!(known && appraise(dev, &q, beyond, victim))) {
+            if (!forced)
+                continue;
+            victim->rank = is_idle(b) ? EBB_VICTIM_IDLE : EBB_VICTIM_BUSY;
+            victim->score = (double)b->used_at;
+        }
+        v->candidates++;
+    }
+    qsort(v->list, v->candidates, sizeof *v->list, by_rank);
+    for (; v->count < v->candidates && v->chunks < chunks; v->count++)
+        v->chunks += v->list[v->count].buffer->range->chunk_count;
     if (!v->count)
         ebb_victims_free(v);
-    return v->count != 0;
+    return v->count;
 }
 
 bool ebb_victims_choose(ebb_device_t *dev, ebb_victims_t *v, size_t chunks)
 {
-    if (!open_list(dev, v))
-        return false;
-    if (ebb_tracker_known(dev))
-        choose_by_score(dev, v, chunks, 0);
-    choose_by_age(dev, v, chunks, true);
-    choose_by_age(dev, v, chunks, false);
-    return close_list(v);
+    return choose(dev, v, chunks, 0, true);
 }
 
 bool ebb_victims_choose_ahead(ebb_device_t *dev, ebb_victims_t *v, size_t chunks, uint32_t beyond)
 {
-    if (!ebb_tracker_known(dev) || !open_list(dev, v))
-        return false;
-    choose_by_score(dev, v, chunks, beyond);
-    return close_list(v);
+    return choose(dev, v, chunks, beyond, false);
 }
 
 void ebb_victims_free(ebb_victims_t *v)

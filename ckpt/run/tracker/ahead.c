@@ -22,14 +22,12 @@ ebb_next_use_t ebb_tracker_next_use(const ebb_buffer_t *b)
     if (!tracked->learned || !b->number)
         return (ebb_next_use_t){.known = false};
     const uint32_t id = b->number - 1, n = trace(tracked)->operation_count;
-    uint32_t next = ebb_uses_next(&tracked->uses, id, tracked->cursor),
-             behind = ebb_uses_behind(&tracked->uses, id, tracked->cursor);
+    uint32_t next = ebb_uses_next(&tracked->uses, id, tracked->cursor);
     if (next == EBB_NONE) /* as far as can be thought */
         next = 4 * n;
     return (ebb_next_use_t){.known = true,
                             .ahead = next - tracked->cursor,
-                            .ns = ebb_uses_ns(&tracked->uses, tracked->cursor, next),
-                            .behind = behind == EBB_NONE ? n : behind};
+                            .ns = ebb_uses_ns(&tracked->uses, tracked->cursor, next)};
 }
 
 /* Those that die just before an operation, and are on the device or touched before that. */

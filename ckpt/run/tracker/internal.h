@@ -135,7 +135,7 @@ typedef struct entry {
     uint64_t triple;                   /* of this and the two coarse hashes before */
     uint64_t live;                     /* the fewest bytes since the operation before in the stream */
     uint64_t place, born, allocations;       /* ebb_step_operation_t */
-    uint64_t number, touched; /* of the program's operations it is this one, and that touched one of its operands last (idle); UINT64_MAX: none */
+    uint64_t number, touched; /* of the program's operations it is this one, and that touched one of its operands last (idle); UINT64_MAX: all are new */
     uint8_t weight;                    /* in the past: how surprising it is, about in bits */
     uint8_t missed;                    /* in a signature: how often it was left out */
     bool input, turn, mark;            /* ebb_step_operation_t */
@@ -350,6 +350,7 @@ struct follow {
     variants_t variants;
     hypothesis_t hypothesis[HYPOTHESES];
     unsigned hypotheses;
+    bool any_ended; /* of them, perhaps; else none has */
     pending_t pending[PENDING];
     unsigned pendings; /* so far */
     stretch_t stretch[STRETCHES];

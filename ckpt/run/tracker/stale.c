@@ -102,11 +102,8 @@ const size_t ebb_part_stale = sizeof(struct ebb_stale);
 
 static uint64_t shape_of(const ebb_operation_t *op)
 {
-    uint64_t h = ebb_mix(op->kind + 1, (uint64_t)(uintptr_t)op->function);
-    if (op->kind != EBB_KERNEL)
-        return h;
-    h = ebb_mix_geometry(h, op);
-    return ebb_mix(ebb_mix(h, op->attributes), (uint64_t)op->shared_bytes << 32 | (uint32_t)op->param_bytes);
+    return op->kind == EBB_KERNEL ? ebb_mix(op->fine, op->attributes ^ op->param_bytes)
+                                  : ebb_mix(op->kind + 1, (uint64_t)(uintptr_t)op->function);
 }
 
 static stream_history_t *history_of(struct ebb_stale *stale, const ebb_stream_t *stream)

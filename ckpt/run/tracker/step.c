@@ -198,7 +198,8 @@ ebb_step_event_t ebb_step_push(ebb_step_finder_t *f, const ebb_step_operation_t 
 
 bool ebb_step_settle(ebb_step_finder_t *f, uint64_t live_bytes)
 {
-    return f->lead && follow_settle(f->lead->follow, &f->lead->past, live_bytes);
+    return f->lead && f->lead->follow->any_ended &&
+           follow_settle(f->lead->follow, &f->lead->past, live_bytes);
 }
 
 /* ---- what is known ---- */

@@ -58,7 +58,7 @@ static void hypotheses_begin(follow_t *f, size_t boundary)
 {
     f->boundary = boundary;
     f->hypotheses = 0;
-    f->lost = false;
+    f->lost = f->any_ended = false;
     for (int i = 0; i < (int)EBB_STEP_VARIANTS; i++)
         if (variant_at(f, i)->info.serial)
             add_hypothesis(f, &(hypothesis_t){.variant = i, .start = boundary});
@@ -312,14 +312,15 @@ static void drop_outlived(follow_t *f, size_t position)
 static ebb_step_event_t take(follow_t *f, const past_t *p, size_t position)
 {
     ebb_step_event_t event = EBB_STEP_NONE;
+    f->any_ended = false;
     for (unsigned i = 0; i < f->hypotheses;)
         if (f->hypothesis[i].ended || hypothesis_advance(f, &f->hypothesis[i], p, position))
-            i++;
+            f->any_ended |= f->hypothesis[i++].ended != 0;
         else
             hypothesis_drop(f, i);
     if (f->lost)
         hypotheses_begin_in_between(f, p, position);
-    const hypothesis_t *h = ended(f, position);
+    const hypothesis_t *h = f->any_ended ? ended(f, position) : NULL;
     if (h) {
         const hypothesis_t done = *h;
         if (is_balanced(f, p, &done)) {
@@ -331,7 +332,8 @@ static ebb_step_event_t take(follow_t *f, const past_t *p, size_t position)
         variant_at(f, done.variant)->fewest = fewest_in(p, &done);
         hypothesis_drop(f, (unsigned)(h - f->hypothesis));
     }
-    drop_outlived(f, position);
+    if (f->any_ended)
+        drop_outlived(f, position);
     if (f->hypotheses || f->lost)
         return event;
     f->lost = true;
@@ -353,7 +355,7 @@ static bool holds_much(const variant_t *k, size_t next)
            2 * (k->signature[next].live - k->signature[0].live) > k->amplitude;
 }
 
-bool follow_settle(follow_t *f, const past_t *p, uint64_t live)
+__attribute__((noinline)) bool follow_settle(follow_t *f, const past_t *p, uint64_t live)
 {
     const hypothesis_t *h = first_ended(f, p->count - 1);
     if (!h || h->start < oldest(p))
@@ -497,7 +499,8 @@ bool follow_check(const follow_t *f)
     for (unsigned i = 0; i < f->hypotheses; i++) {
         const hypothesis_t *h = &f->hypothesis[i];
         const variant_t *k = &f->variants.variant[h->variant];
-        if (!k->info.serial || h->track.next > k->info.operations || h->start < f->boundary)
+        if (!k->info.serial || h->track.next > k->info.operations || h->start < f->boundary ||
+            (h->ended && !f->any_ended))
             return false;
     }
     return f->ended < 0 || f->ended < (int)EBB_STEP_VARIANTS;

@@ -19,23 +19,29 @@
 #include "ckpt/trace/trace.h"
 #include "offload/ebb_offload.h"
 
-/* The hash, and the launch's geometry, within what devices allow (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability":
- * blocks of 1024 x 1024 x 64 threads at most). */
-static inline uint64_t ebb_mix_geometry(uint64_t h, const ebb_operation_t *op)
+/* Its hashes, of neither addresses nor the values of scalars: the coarse one of its function and the shape of its arguments, the fine one of its
+ * geometry and sizes as well. The geometry is packed within what devices allow (CUDA C++ Programming Guide, "Technical Specifications per
+ * Compute Capability": blocks of 1024 x 1024 x 64 threads at most). */
+static inline void ebb_operation_identify(ebb_operation_t *op)
 {
-    h = ebb_mix(h, (uint64_t)op->grid[1] << 32 | op->grid[0]);
-    return ebb_mix(h, (uint64_t)op->block[2] << 54 | (uint64_t)op->block[1] << 43 |
+    const void *what = op->kind == EBB_OTHER ? (const void *)op->name : (const void *)op->function;
+    /* How many words of a kernel's arguments lead into buffers may be chance, and so what tables these lead to. */
+    const uint64_t words = op->named_at ? op->named_at : (op->param_bytes + 7) / 8 * 8,
+                   shape = op->kind == EBB_KERNEL ? words : op->access_count;
+    op->coarse = ebb_mix(ebb_mix(op->kind + 1, (uint64_t)(uintptr_t)what), shape);
+    op->fine = ebb_mix(op->coarse, (uint64_t)op->grid[1] << 32 | op->grid[0]);
+    op->fine = ebb_mix(op->fine, (uint64_t)op->block[2] << 54 | (uint64_t)op->block[1] << 43 |
                           (uint64_t)op->block[0] << 32 | op->grid[2]);
+    op->fine = ebb_mix(op->fine, op->kind == EBB_KERNEL ? op->shared_bytes : op->bytes);
 }
 
 /* ---- finding the step (step.c) ---- */
 
 /* Finds the training step in the sequence of operations, and follows it from then on.
  *
- * Seen of an operation are two hashes without addresses and scalar values: the coarse one (function, shape of the
- * arguments) finds the step and the place in it, the fine one (geometry and sizes as well) tells step variants apart:
- * another batch size, say. Of memory, the fewest bytes that were alive since the operation before, and where the operation's oldest operand
- * lies: in which allocation, and where in it.
+ * Seen of an operation are two hashes (ebb_operation_identify): the coarse one finds the step and the place in it, the fine one
+ * tells step variants apart: another batch size, say. Of memory, the fewest bytes that were alive since the operation before, and
+ * where the operation's oldest operand lies: in which allocation, and where in it.
  *
  * Glossary
  *   stream      the operations of one stream; where several threads issue into it, of one thread and stream as well.
@@ -86,7 +92,7 @@ typedef struct ebb_step_operation {
     uint64_t place;      /* of its oldest operand: any number but 0; 0: it has none */
     /* Allocations of the program: up to that operand's own, and so far. */
     uint64_t born, allocations;
-    uint64_t idle; /* of its operands that may leave the device one was touched last so many operations ago; 0: none ever */
+    uint64_t idle; /* of its operands that may leave the device one was touched last, or allocated, so many operations ago */
     bool aside;
     bool
         input; /* it brings data from memory that is not ebb's, as a rule the host's: a batch, as steps begin */
@@ -270,7 +276,7 @@ void ebb_layout_roles(const ebb_layout_t *layout, const unsigned char *block, si
 /* A step begins. What a place is counts from here. */
 void ebb_stale_begin_step(ebb_device_t *dev);
 
-/* Every operation of a step of which any is viewed, before it is issued: those of a place come behind the same ones. */
+/* Every operation of a step of which any is viewed, identified, before it is issued: those of a place come behind the same ones. */
 void ebb_stale_pass(ebb_device_t *dev, const ebb_operation_t *operation);
 /* The operation passed last was not issued. */
 void ebb_stale_take_back(ebb_device_t *dev);
@@ -386,7 +392,6 @@ typedef struct ebb_next_use {
     uint32_t
         ahead; /* operations until it is touched; 0: by the next one. A buffer that is freed untouched: until then */
     uint64_t ns;     /* until then, by what the operations took on the device */
-    uint32_t behind; /* operations since it was touched last */
 } ebb_next_use_t;
 
 /* One of the next operations, by what it asks of memory. */
