@@ -90,6 +90,8 @@ static void halves_set_up(worker_t *w)
     w->c = nasty_keep(w, NASTY_FLOATS * sizeof(float));
     LAUNCH(w, fill, blocks_of(n), &w->c, &seed, &n);
     w->host_table = nasty_pinned(2 * sizeof(float *));
+    w->host_table[0] = w->c;
+    w->host_table[1] = w->a + UPPER;
     w->table = nasty_alloc_at_once(2 * sizeof(float *)); /* not hashed: addresses */
 }
 
@@ -98,8 +100,6 @@ static void halves_forward(worker_t *w, unsigned i)
     float *upper = w->a + UPPER, by = 0.02f;
     if (i != 1)
         return;
-    w->host_table[0] = w->c;
-    w->host_table[1] = upper;
     CHECK(cudaMemcpyAsync(w->table, w->host_table, 2 * sizeof(float *), cudaMemcpyHostToDevice, w->stream));
     LAUNCH(w, through_table, blocks_of(w->n), &w->table, &by, &w->n);
     join(w, w->other, w->stream, 0);

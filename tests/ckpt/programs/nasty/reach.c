@@ -168,16 +168,13 @@ static void table_set_up(worker_t *w)
     CHECK(cudaMemset(w->table, 0, NASTY_MOST * sizeof(float *)));
     for (unsigned i = 0; i < 3; i++) {
         unsigned n = NASTY_FLOATS, seed = 77 + i;
-        *kept[i] = nasty_keep(w, NASTY_FLOATS * sizeof(float));
+        w->host_table[i] = *kept[i] = nasty_keep(w, NASTY_FLOATS * sizeof(float));
         LAUNCH(w, fill, blocks_of(n), kept[i], &seed, &n);
     }
 }
 
 static void table_begin(worker_t *w)
 {
-    w->host_table[0] = w->a;
-    w->host_table[1] = w->b;
-    w->host_table[2] = w->c;
     CHECK(cudaMemcpyAsync(w->table, w->host_table, 3 * sizeof(float *), cudaMemcpyHostToDevice, w->stream));
 }
 
