@@ -168,12 +168,7 @@ bool ebb_may_evict(const ebb_buffer_t *b)
     return !scene.stays[b - scene.buffer];
 }
 
-void ebb_marks_ask_again(ebb_t *ebb)
-{
-    (void)ebb;
-}
-
-bool ebb_mark_reached_lately(ebb_mark_t mark)
+bool ebb_mark_reached(ebb_mark_t mark)
 {
     return mark.number == 0;
 }

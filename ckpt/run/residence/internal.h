@@ -116,8 +116,8 @@ void ebb_clean_forget(ebb_buffer_t *buffer);
 typedef struct ebb_victim {
     ebb_buffer_t *buffer;
     bool drop;
-    enum { EBB_VICTIM_ALLOWED, EBB_VICTIM_IDLE, EBB_VICTIM_BUSY } rank; /* the latter two: whatever the options say */
-    double score; /* of two of one rank the smaller one is first */
+    bool forced;  /* whatever the options say */
+    double score; /* smaller: first */
 } ebb_victim_t;
 
 typedef struct ebb_victims {

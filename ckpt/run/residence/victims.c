@@ -1,6 +1,7 @@
 #include "ckpt/run/residence/internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "alloc/base/options.h"
 #include "alloc/device.h"
@@ -13,7 +14,7 @@ static bool is_idle(const ebb_buffer_t *b)
     if (b->use_count > EBB_USE_MARKS)
         return false; /* on so many streams that they are not told apart */
     for (unsigned i = 0; i < b->use_count; i++)
-        if (!ebb_mark_reached_lately(b->use[i]))
+        if (!ebb_mark_reached(b->use[i]))
             return false;
     return true;
 }
@@ -112,38 +113,49 @@ static rates_t rates(ebb_device_t *dev)
 
 /* ---- which ---- */
 
-static int by_rank(const void *a, const void *b)
+/* Those that the options allow first. */
+static int by_score(const void *a, const void *b)
 {
     const ebb_victim_t *x = a, *y = b;
-    return x->rank != y->rank ? (x->rank > y->rank) - (x->rank < y->rank)
-                              : (x->score > y->score) - (x->score < y->score);
+    return x->forced != y->forced ? x->forced - y->forced : (x->score > y->score) - (x->score < y->score);
 }
 
-/* `forced`: whatever the options say, too, where what they allow is not enough. */
-static bool choose(ebb_device_t *dev, ebb_victims_t *v, size_t chunks, uint32_t beyond, bool forced)
+/* `forced`: whatever the options say, too. */
+static void list_candidates(ebb_device_t *dev, ebb_victims_t *v, uint32_t beyond, bool forced)
 {
-    *v = (ebb_victims_t){.list = malloc((count_candidates(dev) + 1) * sizeof(ebb_victim_t))};
-    if (!v->list)
-        return false;
     const bool known = ebb_tracker_known(dev);
     const rates_t q = known ? rates(dev) : (rates_t){.waiting_ns = 0};
-    ebb_marks_ask_again(dev->ebb);
     for (ebb_buffer_t *b = ebb_buffer_oldest(dev); b; b = b->newer) {
         ebb_victim_t *victim = &v->list[v->candidates];
         *victim = (ebb_victim_t){.buffer = b};
         if (!ebb_may_evict(b))
             continue;
-        if (!(known && appraise(dev, &q, beyond, victim))) {
-            if (!forced)
-                continue;
-            victim->rank = is_idle(b) ? EBB_VICTIM_IDLE : EBB_VICTIM_BUSY;
-            victim->score = (double)b->used_at;
-        }
-        v->candidates++;
+        if (!(known && appraise(dev, &q, beyond, victim)))
+            *victim = (ebb_victim_t){.buffer = b, .forced = true, .score = (double)b->used_at};
+        v->candidates += forced || !victim->forced;
     }
-    qsort(v->list, v->candidates, sizeof *v->list, by_rank);
-    for (; v->count < v->candidates && v->chunks < chunks; v->count++)
-        v->chunks += v->list[v->count].buffer->range->chunk_count;
+    qsort(v->list, v->candidates, sizeof *v->list, by_score);
+}
+
+/* To the end of those that are taken. */
+static void take(ebb_victims_t *v, size_t i)
+{
+    const ebb_victim_t taken = v->list[i];
+    memmove(&v->list[v->count + 1], &v->list[v->count], (i - v->count) * sizeof taken);
+    v->list[v->count++] = taken;
+    v->chunks += taken.buffer->range->chunk_count;
+}
+
+static bool choose(ebb_device_t *dev, ebb_victims_t *v, size_t chunks, uint32_t beyond, bool forced)
+{
+    *v = (ebb_victims_t){.list = malloc((count_candidates(dev) + 1) * sizeof(ebb_victim_t))};
+    if (!v->list)
+        return false;
+    list_candidates(dev, v, beyond, forced);
+    for (int busy = 0; busy < 2; busy++)
+        for (size_t i = v->count; i < v->candidates && v->chunks < chunks; i++)
+            if (busy || !v->list[i].forced || is_idle(v->list[i].buffer))
+                take(v, i);
     if (!v->count)
         ebb_victims_free(v);
     return v->count;
