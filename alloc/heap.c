@@ -437,7 +437,8 @@ void ebb_heap_check(ebb_device_t *dev)
     for (const ebb_buffer_t *b = dev->heap.oldest; b; b = b->newer) {
         EBB_ASSERT(b->range->buffer == b && b->address == b->range->base);
         EBB_ASSERT(b->bytes > EBB_SMALL_BYTES && b->bytes <= b->range->chunk_count * EBB_CHUNK_BYTES);
-        EBB_ASSERT(b->newer ? b->newer->older == b : dev->heap.newest == b);
+        EBB_ASSERT(b->newer ? b->newer->older == b && b->newer->generation > b->generation
+                            : dev->heap.newest == b);
     }
     for (size_t i = 0; i < dev->ebb->arena.slots; i++) {
         const ebb_range_t *r = dev->ebb->arena.range[i];

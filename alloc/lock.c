@@ -217,6 +217,7 @@ void ebb_lock_pushed(void)
     lock.held.pushed++;
 }
 
+/* Out of the way of the common case. */
 __attribute__((noinline)) static CUresult issue_away(CUresult (*issue)(const void *context),
                                                      const void *context)
 {
