@@ -163,25 +163,34 @@ static void add_words(uses_t *u, const sg_op_t *op, bool large)
     }
 }
 
-/* Arguments that look like addresses, but for those in large structures and those that may be the end of what another one, in
- * whichever structure, points to. */
-static void add_arguments(uses_t *u, const sg_op_t *op)
+/* Which words of a kernel's that look like addresses, not of large structures, may be the end of what another one, in whichever
+ * structure, points to. That is known when it is given: before its turn its memory may be freed in its own stream. */
+static uint64_t ends_of(const sg_op_t *op)
 {
-    const unsigned first = u->count;
-    add_words(u, op, false);
-    const unsigned small = u->count;
-    add_words(u, op, true);
-    unsigned kept = first;
-    for (unsigned i = first; i < small; i++) {
+    _Static_assert(MAX_USES <= 64, "a bit for each");
+    uses_t u = {.count = 0};
+    uint64_t ends = 0;
+    add_words(&u, op, false);
+    const unsigned small = u.count;
+    add_words(&u, op, true);
+    for (unsigned i = 0; u.count > 1 && i < small; i++) {
         sg_extent_t before;
         bool may_be_end = false;
-        if (sg_extent_find_locked(u->use[i].at - 1, &before))
-            for (unsigned j = first; j < u->count && !may_be_end; j++)
-                may_be_end = u->use[j].at - before.base < before.bytes && u->use[j].at < u->use[i].at;
-        u->use[i].exact = false;
-        if (!may_be_end)
-            u->use[kept++] = u->use[i];
+        if (sg_extent_find_locked(u.use[i].at - 1, &before))
+            for (unsigned j = 0; j < u.count && !may_be_end; j++)
+                may_be_end = u.use[j].at - before.base < before.bytes && u.use[j].at < u.use[i].at;
+        ends |= (uint64_t)may_be_end << i;
     }
+    return ends;
+}
+
+static void add_arguments(uses_t *u, const sg_op_t *op)
+{
+    unsigned kept = 0;
+    add_words(u, op, false);
+    for (unsigned i = 0; i < u->count; i++)
+        if (!(op->kernel.ends >> i & 1))
+            u->use[kept++] = u->use[i];
     u->count = kept;
 }
 
@@ -412,6 +421,8 @@ void sg_order_check_locked(sg_stream_t *s, sg_op_t *op)
         s->untracked = true;
     if (!sg_op_is_work(op))
         return;
+    if (op->kind == SG_OP_KERNEL)
+        op->kernel.ends = ends_of(op);
     if (order.pending)
         check_pending(op, s);
     if (order.aliased)

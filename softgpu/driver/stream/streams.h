@@ -55,6 +55,7 @@ struct sg_op {
         struct {
             CUfunction function;
             softgpu_launch_t launch;
+            uint64_t ends; /* order.c's: bits for words that may point behind what another one points to */
         } kernel;
         struct {
             char *dst;

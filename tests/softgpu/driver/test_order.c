@@ -272,6 +272,35 @@ static void free_in_the_legacy_stream_waits_for_blocking_streams(void **state)
     end(s, CUDA_SUCCESS);
 }
 
+/* A kernel has the end of its memory as an argument, and that is freed behind it, in its stream: what begins there is nobody's use. */
+static void end_of_memory_that_is_freed_in_order_is_no_use(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 16, BYTES = 512 };
+    scene_t s = begin();
+    CUdeviceptr p[BLOCKS], mine = 0, next = 0;
+    CUmodule m;
+    CUfunction f;
+    OK(cuModuleLoad(&m, KERNELS));
+    OK(cuModuleGetFunction(&f, m, "_Z3addPfPKfS1_i"));
+    for (int i = 0; i < BLOCKS; i++)
+        OK(cuMemAllocAsync(&p[i], BYTES, s.a));
+    for (int i = 0; i < BLOCKS * BLOCKS && !next; i++)
+        if (p[i % BLOCKS] == p[i / BLOCKS] + BYTES) {
+            mine = p[i / BLOCKS];
+            next = p[i % BLOCKS];
+        }
+    assert_true(next);
+    OK(cuCtxSynchronize());
+    hold(s.a);
+    int n = 0;
+    void *args[] = {&mine, &mine, &next, &n};
+    OK(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, s.a, args, NULL));
+    OK(cuMemFreeAsync(mine, s.a));
+    OK(cuMemFreeAsync(next, s.b));
+    end(s, CUDA_SUCCESS);
+}
+
 /* ---- unmapping ---- */
 
 static void unmapping_under_a_copy_is_reported(void **state)
@@ -342,6 +371,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(use_after_allocation_in_stream_order_is_fine),
         cmocka_unit_test(free_without_order_is_reported),
         cmocka_unit_test(free_in_the_legacy_stream_waits_for_blocking_streams),
+        cmocka_unit_test(end_of_memory_that_is_freed_in_order_is_no_use),
         cmocka_unit_test(unmapping_under_a_copy_is_reported),
         cmocka_unit_test(rule_is_switched_off_by_name),
     };
