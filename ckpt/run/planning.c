@@ -2,6 +2,7 @@
 #include "ckpt/run/internal.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "alloc/base/driver.h"
@@ -102,9 +103,12 @@ ebb_plan_t *ebb_planning_check(const ebb_trace_t *trace, const ebb_plan_request_
     const bool sound = ebb_check_plan(trace, plan, &limits, refusal, sizeof refusal);
     if (sound && (!q->boundary || ebb_boundary_agrees(q->boundary, plan, why, why_bytes)))
         return plan;
-    if (!sound)
-        snprintf(why, why_bytes, "a plan of ebb's own did not pass its check, please report this: %s",
-                 refusal);
+    if (!sound) {
+        const char *word = ebb_fault_word[EBB_FAULT_MEMORY];
+        snprintf(why, why_bytes, "a plan of ebb's own did not pass its check: %s", refusal);
+        if (strncmp(refusal, word, strlen(word)) != 0) /* else the host had no memory to check with */
+            ebb_log(EBB_WARN, "%s; please report this", why);
+    }
     ebb_plan_delete(plan);
     return NULL;
 }

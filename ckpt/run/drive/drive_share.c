@@ -537,6 +537,7 @@ bool ebb_drive_change(ebb_device_t *dev, unsigned plan_index)
 {
     if (!ebb_drive_at_boundary(dev) || !dev->run->drives->of[plan_index].installed)
         return false;
+    ebb_log(EBB_DEBUG, "changing to the plan of kind %u", plan_index); /* tests look for it */
     if (order_behind(ebb_driven(dev), &dev->run->drives->of[plan_index])) {
         ebb_log(EBB_WARN, "%s", ebb_last_failure());
         return false;
