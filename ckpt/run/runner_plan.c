@@ -473,11 +473,10 @@ static void begin_driving_with(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t
 {
     struct ebb_runner *runner = dev->run->runner;
     revise_plan(dev, k, present);
-    ebb_log(EBB_DEBUG, !k->plan    ? "making a plan" /* tests look for it */
-                       : k->untold ? "installing the plan"
-                                   : "installing the plan again");
-    if (!k->plan)
+    if (!k->plan) {
+        ebb_log(EBB_DEBUG, "making a plan"); /* tests look for it */
         ask_for_plan(dev, k, present, boundary);
+    }
     if (!k->plan || (boundary && !ebb_boundary_agrees(boundary, k->plan, NULL, 0)))
         return;
     if (k->untold)

@@ -396,9 +396,8 @@ class Program:
 
     def keeps_plan(self, log: str, stats: str) -> bool:
         """A plan that is installed at the end keeps its blocks of host memory. Of repeats the log has every installation."""
-        installed = max(log.rfind("making a plan"), log.rfind("installing the plan"))
         return bool(self.statistic(stats, "steps_driven")) and \
-            (log.rfind("leaving the plan") < installed or not self.statistic(stats, "fallbacks"))
+            (log.rfind("leaving the plan") < log.rfind("installing the plan") or not self.statistic(stats, "fallbacks"))
 
     def other_contents(self, what: str) -> Failure:
         self.differs = True

@@ -437,6 +437,7 @@ static ebb_status_t prepare(drive_t *drive, ebb_buffer_t *const *present)
 ebb_status_t ebb_drive_install(ebb_device_t *dev, unsigned plan_index, ebb_recording_t *learned,
                                const ebb_trace_t *trace, const ebb_plan_t *plan, ebb_buffer_t *const *present)
 {
+    ebb_log(EBB_DEBUG, "installing the plan"); /* tests look for it, and for its end */
     const ebb_share_mark_t before = ebb_share_begin(dev, plan_index);
     drive_t *drive = ebb_driven(dev);
     *drive = (drive_t){.counts = drive->counts, .clock = drive->clock};
@@ -465,7 +466,7 @@ ebb_status_t ebb_drive_install(ebb_device_t *dev, unsigned plan_index, ebb_recor
     drive->active = true;
     drive->cursor = drive->trace->operation_count; /* a step is about to begin */
     ebb_guard_close(drive);
-    ebb_log(EBB_DEBUG, "the plan is installed"); /* tests look for it */
+    ebb_log(EBB_DEBUG, "the plan is installed");
     return 0;
 }
 
