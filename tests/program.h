@@ -17,8 +17,8 @@ typedef struct program_run {
     char output[16384], log[65536]; /* the beginning of its stdout and stderr */
 } program_run_t;
 
-/* Runs a command of the shell: one program, its environment before it ("A=1 B=2 program argument"). An invariant of ebb's that
- * breaks fails the test. */
+/* Runs a command of the shell: one program, its environment before it ("A=1 B=2 program argument"). What ebb asks
+ * to be told of (a broken invariant, a plan that does not pass its check) fails the test. */
 void program_run(const char *command, program_run_t *out);
 
 /* The number that a text has at a key; the first one. */

@@ -3,8 +3,9 @@
  *
  *   drive:STEP:OPERATION   behind that operation of that driven step, both counted from 0
  *   learn:OPERATION        behind so many operations that are learned
+ *   check:N                in the first N plans of its own that it checks: they are refused
  *
- * Three times in a row, under ebb's lock; with TEST_BREAK_THREAD=1 by another thread, which has no lock.
+ * The first two three times in a row, under ebb's lock; with TEST_BREAK_THREAD=1 by another thread, which has no lock.
  *
  * TEST_PLANS=N: only so many plans are found. And it tells what is pinned, above a MiB, while a plan is installed: with the lock held.
  *
@@ -23,20 +24,22 @@
 #include "ckpt/run/drive/internal.h"
 #include "ckpt/run/internal.h"
 #include "ckpt/run/profile/profile.h"
+#include "ckpt/run/tracker/tracker.h"
 #include "offload/internal.h"
 
-void __real_ebb_drive_after(ebb_device_t *dev, const ebb_operation_t *op, bool issued);
-void __wrap_ebb_drive_after(ebb_device_t *dev, const ebb_operation_t *op, bool issued);
-void __real_ebb_learn_after(ebb_device_t *dev, const ebb_operation_t *op, CUresult result);
-void __wrap_ebb_learn_after(ebb_device_t *dev, const ebb_operation_t *op, CUresult result);
-ebb_status_t __real_ebb_drive_install(ebb_device_t *dev, unsigned plan_index, ebb_recording_t *learned,
-                                      const ebb_plan_t *plan, ebb_buffer_t *const *present);
-ebb_status_t __wrap_ebb_drive_install(ebb_device_t *dev, unsigned plan_index, ebb_recording_t *learned,
-                                      const ebb_plan_t *plan, ebb_buffer_t *const *present);
-ebb_status_t __real_ebb_extent_make(ebb_pinning_t *pinning, const ebb_place_t *place, size_t bytes,
-                                    ebb_extent_t *out);
-ebb_status_t __wrap_ebb_extent_make(ebb_pinning_t *pinning, const ebb_place_t *place, size_t bytes,
-                                    ebb_extent_t *out);
+/* What the linker wraps, declared as in the library's own headers. */
+#define WRAPPED(name) extern __typeof__(name) __real_##name, __wrap_##name
+WRAPPED(ebb_drive_after);
+WRAPPED(ebb_learn_after);
+WRAPPED(ebb_drive_install);
+WRAPPED(ebb_extent_make);
+WRAPPED(ebb_check_plan);
+WRAPPED(ebb_planning);
+WRAPPED(ebb_stale_begin_step);
+WRAPPED(pthread_create);
+struct ebb_fates; /* of ckpt/planner/internal.h, which goes with no header of alloc's */
+bool __real_ebb_fates_make_reversal(struct ebb_fates *fates, const ebb_model_t *model, uint32_t chunks);
+bool __wrap_ebb_fates_make_reversal(struct ebb_fates *fates, const ebb_model_t *model, uint32_t chunks);
 
 static void *break_thrice(void *unused)
 {
@@ -79,13 +82,26 @@ void __wrap_ebb_learn_after(ebb_device_t *dev, const ebb_operation_t *op, CUresu
     __real_ebb_learn_after(dev, op, result);
 }
 
+bool __wrap_ebb_check_plan(const ebb_trace_t *trace, const ebb_plan_t *plan, const ebb_check_limits_t *limits,
+                           char *why, size_t why_bytes)
+{
+    static atomic_uint checked;
+    unsigned refused;
+    const char *where = getenv("TEST_BREAK");
+    if (!where || sscanf(where, "check:%u", &refused) != 1 || atomic_fetch_add(&checked, 1) >= refused)
+        return __real_ebb_check_plan(trace, plan, limits, why, why_bytes);
+    snprintf(why, why_bytes, "content: TEST_BREAK");
+    return false;
+}
+
 static _Thread_local bool installing;
 
 ebb_status_t __wrap_ebb_drive_install(ebb_device_t *dev, unsigned plan_index, ebb_recording_t *learned,
-                                      const ebb_plan_t *plan, ebb_buffer_t *const *present)
+                                      const ebb_trace_t *trace, const ebb_plan_t *plan,
+                                      ebb_buffer_t *const *present)
 {
     installing = true;
-    const ebb_status_t status = __real_ebb_drive_install(dev, plan_index, learned, plan, present);
+    const ebb_status_t status = __real_ebb_drive_install(dev, plan_index, learned, trace, plan, present);
     installing = false;
     return status;
 }
@@ -97,17 +113,6 @@ ebb_status_t __wrap_ebb_extent_make(ebb_pinning_t *pinning, const ebb_place_t *p
         fprintf(stderr, "installing a plan pins %zu bytes\n", bytes);
     return __real_ebb_extent_make(pinning, place, bytes, out);
 }
-
-ebb_plan_t *__real_ebb_planning(const ebb_trace_t *trace, const ebb_plan_request_t *request, char *why,
-                                size_t why_bytes);
-ebb_plan_t *__wrap_ebb_planning(const ebb_trace_t *trace, const ebb_plan_request_t *request, char *why,
-                                size_t why_bytes);
-void __real_ebb_stale_begin_step(ebb_t *ebb);
-void __wrap_ebb_stale_begin_step(ebb_t *ebb);
-int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
-                          void *argument);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
-                          void *argument);
 
 /* Boundaries that the program has come to; and those at which a plan that is being made is done, 0: none is. */
 static atomic_uint boundaries, until;
@@ -127,7 +132,7 @@ static void take_steps(const char *steps, const ebb_plan_request_t *request)
         wait_a_little();
 }
 
-void __wrap_ebb_stale_begin_step(ebb_t *ebb)
+void __wrap_ebb_stale_begin_step(ebb_device_t *dev)
 {
     const unsigned here = atomic_fetch_add(&boundaries, 1) + 1;
     const bool waits = atomic_load(&until) == here;
@@ -135,7 +140,7 @@ void __wrap_ebb_stale_begin_step(ebb_t *ebb)
         wait_a_little();
     for (int i = 0; waits && i < 20; i++) /* the thread says that it is done */
         wait_a_little();
-    __real_ebb_stale_begin_step(ebb);
+    __real_ebb_stale_begin_step(dev);
 }
 
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
@@ -158,10 +163,6 @@ ebb_plan_t *__wrap_ebb_planning(const ebb_trace_t *trace, const ebb_plan_request
     atomic_store(&until, 0);
     return plan;
 }
-
-struct ebb_fates;
-bool __real_ebb_fates_make_reversal(struct ebb_fates *fates, const ebb_model_t *model, uint32_t peak);
-bool __wrap_ebb_fates_make_reversal(struct ebb_fates *fates, const ebb_model_t *model, uint32_t peak);
 
 bool __wrap_ebb_fates_make_reversal(struct ebb_fates *fates, const ebb_model_t *model, uint32_t peak)
 {

@@ -95,6 +95,28 @@ static void break_while_a_step_is_learned_ends_learning(void **state)
     assert_true(s.driven == 0 && loop_statistic("plans") == 0 && loop_statistic("evictions") > 0);
 }
 
+/* The first plan, and the first two, do not pass: that is said, no such plan is driven, and another is as soon as there is one. */
+static void plan_that_does_not_pass_its_check_is_said_and_not_driven(void **state)
+{
+    (void)state;
+    loop_statistics_t s;
+    static const char refusal[] =
+        "a plan of ebb's own did not pass its check: content: TEST_BREAK; please report this";
+    char settings[96];
+    program_run_t without = loop_run("", "steps=24");
+    for (unsigned refused = 1; refused <= 2; refused++) {
+        snprintf(settings, sizeof settings, TIGHT "TEST_BREAK=check:%u", refused);
+        program_run_t with = loop_under_ebb(settings, "steps=24", &s);
+        print_message("%s: %.0f steps driven\n", settings, s.driven);
+        assert_same(&without, &with, settings);
+        unsigned said = 0;
+        for (const char *at = with.log; (at = strstr(at, refusal)); at++)
+            said++;
+        assert_int_equal(said, refused);
+        assert_true(s.driven > 0);
+    }
+}
+
 /* What a plan needs is pinned without the lock and before it is installed, also where the host budget allows no more than that, and
  * where the system pins less: then it is not installed. */
 static void installing_a_plan_pins_nothing(void **state)
@@ -115,7 +137,11 @@ static void installing_a_plan_pins_nothing(void **state)
         program_run_t with = loop_under_ebb(settings, "steps=26", &s);
         print_message("%s: %.0f steps driven\n", cases[i].settings, s.driven);
         assert_same(&without, &with, settings);
-        assert_non_null(strstr(with.log, "could not be installed yet"));
+        const char *said = strstr(with.log, "could not be installed yet");
+        assert_non_null(said);
+        for (; said;
+             said = strstr(said + 1, "could not be installed")) /* the reason is that installation's */
+            assert_true(strstr(said, ": pinned host memory for a plan") < strchr(said, '\n'));
         assert_null(strstr(with.log, "installing a plan pins"));
         assert_true(cases[i].driven ? s.driven >= 10 : s.driven == 0);
     }
@@ -156,6 +182,7 @@ int main(void)
         cmocka_unit_test(break_on_a_thread_without_the_lock_ends_driving),
         cmocka_unit_test(break_with_room_for_everything_keeps_it_on_the_device),
         cmocka_unit_test(break_while_a_step_is_learned_ends_learning),
+        cmocka_unit_test(plan_that_does_not_pass_its_check_is_said_and_not_driven),
         cmocka_unit_test(installing_a_plan_pins_nothing),
         cmocka_unit_test(plan_stays_while_there_is_no_better_one),
     };

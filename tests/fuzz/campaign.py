@@ -14,7 +14,7 @@ or far more: the same hashes, and never more of the device in use than the budge
     failing-install  (--repeats) one of the last calls of the driver before ebb begins to drive a plan fails
     streams, threads at least two of them
     arenas           buffers are cut from few large allocations, as PyTorch cuts them
-    deterministic    always under the scheduler whose order follows from a seed
+    deterministic    as often under the scheduler whose order follows from a seed as under real threads
     tables           most launches with many operands find them by tables in device memory, copied from the host, often new and given back at once
     interface        (--repeats) the program tells ebb what to keep, marks steps, pauses, sets budgets (ckpt/run/ebb.h)
     lengths          (--repeats) three buffers in four have another size in every step
@@ -196,9 +196,10 @@ class Program:
         self.arguments += ["--mean"] if self.is_mean else []
         self.command = ""
         self.reached: list = []
-        self.failing: dict[tuple, str] = {}
+        self.failing: dict[tuple, tuple[str, bool]] = {}
         self.differs = False
         self.stopped = 0
+        self.installations = 0  # runs in which one of the last calls before one was to fail
 
     @property
     def may_stop(self) -> bool:
@@ -253,18 +254,19 @@ class Program:
         chunk = self.build.chunk
         return (1, chunk // 32, chunk // 2, chunk, 2 * chunk, 4 * chunk)[self.draw("small-host", 6)]
 
-    def failing_call(self, log: str) -> str:
-        """From a run's trace between ebb's own messages: one of the last calls before one of the installations."""
+    def failing_call(self, log: str) -> tuple[str, bool]:
+        """From a run's trace between ebb's own messages: one of the last calls before one of the installations, or, where there are none
+        (False), any."""
         ends = [found.start() for found in INSTALLED.finditer(log)]
         if not ends:
-            return f"{FAULTS[self.draw('kind 0', len(FAULTS))]}@{self.draw('late', 3000) + 1}"
+            return f"{FAULTS[self.draw('kind 0', len(FAULTS))]}@{self.draw('late', 3000) + 1}", False
         lines = log[:ends[self.draw("installation", len(ends))]].splitlines()
         calls = [found[1] for line in lines if (found := TRACED_CALL.match(line))]
         which = max(len(calls) - 1 - self.draw("before", (20, 80, 300, 1000)[self.draw("reach", 4)]), 0)
         name = calls[which]
         rule = f"{name}@{calls[:which + 1].count(name)}"
         rule += "+" if self.draw("stays", 10) == 0 else ""
-        return rule + ("!" if self.draw("lost", 30) == 0 else "")
+        return rule + ("!" if self.draw("lost", 30) == 0 else ""), True
 
     def fault(self) -> str:
         rules = []
@@ -301,8 +303,8 @@ class Program:
         if kept_back:
             settings |= {"EBB_RESERVE": str(kept_back), "EBB_MIN_BUFFER": str(self.build.chunk // 2)}
         # The scheduler that puts off work, or does it at once, as its seed says.
-        if time_number < 0 or "deterministic" in self.kind.axes:
-            order = self.draw("order" if time_number <= 0 else f"order {time_number}", 1000000)
+        if time_number < 0:
+            order = self.draw("order" if time_number == -1 else f"order {-1 - time_number}", 1000000)
             settings |= {"SOFTGPU_SCHEDULER": "deterministic", "SOFTGPU_SEED": str(order)}
         # Where steps repeat, plans with one of their means only.
         if repeats:
@@ -451,7 +453,8 @@ class Program:
             key = tuple(settings.items())  # the same every time, but for the deterministic scheduler's
             if key not in self.failing:
                 self.failing[key] = self.failing_call(self.run("scouted", {**settings, "SOFTGPU_TRACE": "-"}, arguments).log)
-            rule = self.failing[key]
+            rule, installs = self.failing[key]
+            self.installations += installs
             settings["SOFTGPU_FAULT"] = f"{settings['SOFTGPU_FAULT']},{rule}" if self.mode == "faults" else rule
         for ending in ("json", "peak"):
             self.file(ending).unlink(missing_ok=True)
@@ -512,8 +515,8 @@ def run_alone(program: Program, times: int) -> dict:
     says = f" {kind}" if kind.axes else ""
     try:
         plain, sizes = program.without()
-        # Half of them once under the deterministic scheduler, and `times` under real threads.
-        for time_number in range(-1 if program.draw("scheduler", 2) and "deterministic" not in kind.axes else 0, times):
+        # Half of them once under the deterministic scheduler (with the axis, all and `times`), and `times` under real threads.
+        for time_number in range(-times if "deterministic" in kind.axes else -1 if program.draw("scheduler", 2) else 0, times):
             runs += 1
             try:
                 told += program.once(plain, sizes, time_number) == "told"
@@ -528,7 +531,7 @@ def run_alone(program: Program, times: int) -> dict:
     if not failures:
         program.clean_up()
     return {"mode": kind.mode, "with": kind.axes, "seed": seed, "runs": runs, "failed": len(failures), "differs": program.differs, "failures": failures, "told": told,
-            "stopped": program.stopped, "reached": program.reached, "seconds": round(time.monotonic() - start, 3), "commit": build.commit, "binary": build.binary}
+            "stopped": program.stopped, "installations": program.installations, "reached": program.reached, "seconds": round(time.monotonic() - start, 3), "commit": build.commit, "binary": build.binary}
 
 
 # ---- a campaign ----
@@ -653,6 +656,9 @@ def summarise(kind: Kind, rows: list[dict], build: Build) -> tuple[dict, str, bo
     if any(row["stopped"] for row in rows):
         figures["stopped"] = sum(row["stopped"] for row in rows)
         said += f", {figures['stopped']} runs gave up"
+    if "failing-install" in kind.axes:
+        figures["installations"] = sum(row["installations"] for row in rows)
+        said += f", {figures['installations']} runs of {figures['runs']} with a call that fails before an installation"
     if kind.mode == "repeats":
         reached = sum_reached(rows)
         said += ("; {lost_and_told} told of lost contents; {found} with a step that was found, {learned} learned, {driven} driven "

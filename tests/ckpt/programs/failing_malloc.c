@@ -1,6 +1,6 @@
 /* failing_malloc.c: a library to be preloaded before libebb.so, under which one of libebb's allocations of host memory fails.
  *
- *   FAILING_MALLOC=N    the N-th of them (from 1)
+ *   FAILING_MALLOC=N    the N-th of them (from 1), which is said in a line on stderr
  *   FAILING_MALLOC=0    none; each says "malloc()" on stderr instead, in a line like the software device's trace
  *
  * Others than libebb's are not counted.
@@ -52,9 +52,12 @@ static bool fails(const void *caller)
     const unsigned long nth = strtoul(wanted, NULL, 10), here = atomic_fetch_add(&count, 1) + 1;
     if (!nth && write(STDERR_FILENO, line, sizeof line - 1) < 0)
         return false;
-    if (here == nth)
-        errno = ENOMEM;
-    return here == nth;
+    if (here != nth)
+        return false;
+    static const char failed[] = "malloc fails as FAILING_MALLOC wants\n";
+    (void)!write(STDERR_FILENO, failed, sizeof failed - 1);
+    errno = ENOMEM;
+    return true;
 }
 
 void *malloc(size_t bytes)
