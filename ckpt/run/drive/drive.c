@@ -202,8 +202,30 @@ static ebb_status_t zero_fresh(drive_t *drive, uint32_t operation)
     return 0;
 }
 
-static ebb_status_t issue_replay(drive_t *drive, const ebb_action_t *a)
+/* Whether the replay is the last of those that make what was discarded in a place (a buffer's own). */
+static bool completes(const drive_t *drive, uint32_t replay, uint32_t place)
 {
+    uint32_t i = drive->check_at[replay];
+    while (i != EBB_NONE && drive->check[i].buffer != place)
+        i = drive->check[i].next;
+    return i != EBB_NONE;
+}
+
+/* Before its last replay a content is an older version of what was discarded: it stays given up, and who leaves the plan makes it anew. */
+static void site_replayed(drive_t *drive, uint32_t replay, uint32_t buffer)
+{
+    const uint32_t planned = ebb_plan_place(drive->plan, &drive->plan->action[replay], buffer),
+                   place = ebb_place_now(drive, planned);
+    site_t *s = &drive->site[place];
+    const bool partial = s->given_up && !completes(drive, replay, planned);
+    site_written(drive, place);
+    s->given_up = partial;
+    s->device = !partial;
+}
+
+static ebb_status_t issue_replay(drive_t *drive, uint32_t index)
+{
+    const ebb_action_t *a = &drive->plan->action[index];
     const ebb_trace_operation_t *o = &drive->trace->operation[a->operation];
     EBB_TRY(ebb_guard_open_operation(drive, a, a->operation));
     EBB_TRY(ebb_streams_order(drive, a->stream, a->after));
@@ -215,7 +237,7 @@ static ebb_status_t issue_replay(drive_t *drive, const ebb_action_t *a)
         if (access->mode == EBB_READS || !drive->site[place].range ||
             !ebb_trace_is_first(drive->trace, a->operation, i))
             continue;
-        site_written(drive, place);
+        site_replayed(drive, index, access->buffer);
         if (access->mode == EBB_REPLACES &&
             (drive->first_touch[access->buffer] != a->operation || drive->learned->any_size))
             EBB_TRY(zero(drive, place, a->stream));
@@ -253,7 +275,7 @@ __attribute__((noinline)) static ebb_status_t issue_action(drive_t *drive, uint3
     case EBB_ORDER:
         return ebb_streams_order(drive, a->stream, a->after);
     default:
-        if (issue_replay(drive, a)) {
+        if (issue_replay(drive, index)) {
             undo_replay(drive, a);
             return CUDA_ERROR_LAUNCH_FAILED;
         }
@@ -310,7 +332,8 @@ static ebb_status_t join(drive_t *drive, uint32_t operation)
         const uint32_t action = drive->join_action[i];
         joiners |= drive->plan->action[action].joiners;
         for (uint32_t s = 0; s < drive->streams; s++)
-            if (s != own && drive->plan->action[action].joiners >> s & 1)
+            if (s != own && drive->plan->action[action].joiners >> s & 1 &&
+                !ebb_stream_is_gone(ebb_drive_stream(drive, s)))
                 EBB_TRY(wait_for(drive, ebb_stream_handle(ebb_drive_stream(drive, s)), action));
     }
     return joiners >> own & 1 ? join_here(drive, operation, own) : 0;

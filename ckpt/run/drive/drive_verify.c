@@ -144,6 +144,7 @@ void ebb_drive_verify_discard(drive_t *drive, uint32_t action)
     if (index == EBB_NONE || (place < drive->trace->buffer_count && !ebb_site_of(drive, place)->buffer))
         return;
     check_t *c = &drive->check[index];
+    free_copy(drive, c); /* of an earlier content, if its comparison was refused */
     const size_t operand_bytes = drive->issued[c->operation].operand_bytes;
     c->bytes = ebb_content_bytes(drive, ebb_place_now(drive, c->buffer));
     c->trial = drive->learned->any_size
@@ -172,8 +173,10 @@ void ebb_drive_verify_replay(drive_t *drive, uint32_t action)
         if (!ebb_verify_is_hashed(drive->learned, c->buffer) ||
             ebb_streams_order(drive, c->stream, c->users) ||
             ebb_verify_made(drive->device, drive->learned, c->buffer, stream_of(drive, c),
-                            address_of(drive, c), c->bytes))
+                            address_of(drive, c), c->bytes)) {
+            free_copy(drive, c);
             continue;
+        }
         if (c->trial)
             compare_now(drive, c);
         if (ebb_streams_scatter(drive, c->stream, c->streams))

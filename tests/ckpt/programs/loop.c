@@ -1,6 +1,6 @@
 /* loop.c: a small training loop that can be told to misbehave. It knows nothing of ebb.
  *
- *   loop [layers=N] [steps=N] [mib=N] [through=1] [keep=N] [swap=1] [short=N] [look=N] [mix=SEED] [probe=STEP] [evaluate=N] [deviate=SEED] [diverge=STEP how=WAY every=N until=STEP] [each=STEP] [more=STEP] [grow=STEP] [peek=STEP] [flag=STEP] [hidden=STEP] [fork=STEP] [reset=1]
+ *   loop [layers=N] [steps=N] [mib=N] [through=1] [keep=N] [swap=1] [short=N] [look=N] [mix=SEED] [probe=STEP] [evaluate=N] [couple=1] [poll=1] [deviate=SEED] [diverge=STEP how=WAY every=N until=STEP] [each=STEP] [more=STEP] [grow=STEP] [peek=STEP] [flag=STEP] [hidden=STEP] [fork=STEP] [reset=1]
  *
  * A step: forward through `layers` layers, each activation (mib MiB, in a build with small chunks so many halves of one) its own stream-ordered allocation,
  * backward, update.
@@ -13,6 +13,8 @@
  * mix=SEED      any step may be one of half the batch, at random
  * probe=STEP    from this step on, behind each: all that is free is allocated, or half of it, and so on, and given back
  * evaluate=N    behind every N-th step a forward pass of two batches, for nothing but the sums
+ * couple=1      each activation has a partner of its size, made from the same input; one launch changes both in place, and backward reads both
+ * poll=1        behind each step the stream is asked until it has nothing left to do; it is never waited for
  * deviate=SEED  in a third of the steps after the eighth, at a random place: a launch more (which reads a live
  *               activation), an allocation more, a forward pass that is given up half-way, a free that comes
  *               late; or an activation read after its last use
@@ -129,6 +131,11 @@ static void forward(loop_t *l, int step, int count, int extra_at, int extra)
         l->x[i + 1] = new_floats(l, l->n);
         if (!launch(l, MAKES, l->x[i + 1], l->n))
             forward_layer(l, l->x[i + 1], l->x[i], l->w[i]);
+        if (l->couple) {
+            l->y[i] = new_floats(l, l->n);
+            CHECK(loop_forward(l->y[i], l->x[i], l->w[(i + 1) % l->layers], NULL, l->n, l->m, l->stream));
+            CHECK(loop_couple(l->x[i + 1], l->y[i], l->n, l->stream));
+        }
         if (!launch(l, CHANGES, l->x[i + 1], l->n))
             CHECK(loop_adjust(l->x[i + 1], l->flag_word, 0.99f, l->n, l->stream));
         if (i == extra_at && extra == 0)
@@ -153,6 +160,10 @@ static void backward(loop_t *l, int extra_at, int extra)
         if (!launch(l, MAKES, din, l->n))
             CHECK(loop_backward(din, l->dw[i], dout, activation(l, i), activation(l, i + 1), l->w[i], l->n,
                                 l->m, l->stream));
+        if (l->y[i]) {
+            CHECK(loop_probe(l->sums, l->y[i], l->n, l->stream));
+            free_floats(l, &l->y[i]);
+        }
         if (i == extra_at && extra == 4)
             CHECK(loop_probe(l->sums, l->x[rand() % (i + 2)], l->n, l->stream));
         if ((i == extra_at && extra == 3) || loop_keeps(l, i + 1)) {
@@ -254,6 +265,14 @@ static void look(loop_t *l)
     l->read = (l->read ^ bits) * 16777619u;
 }
 
+static cudaError_t poll_stream(const loop_t *l)
+{
+    cudaError_t result;
+    while ((result = cudaStreamQuery(l->stream)) == cudaErrorNotReady)
+        cudaGetLastError();
+    return result;
+}
+
 /* Each activation is gone as soon as the next one is there. */
 static void evaluate(loop_t *l, int step)
 {
@@ -325,6 +344,8 @@ int main(int argc, char **argv)
     l.mix = trainer_option(argc, argv, "mix", 0);
     l.evaluate = trainer_option(argc, argv, "evaluate", 0);
     l.probe = trainer_option(argc, argv, "probe", 0);
+    l.poll = trainer_option(argc, argv, "poll", 0);
+    l.couple = trainer_option(argc, argv, "couple", 0);
     const int fork_at = trainer_option(argc, argv, "fork", 0), reset = trainer_option(argc, argv, "reset", 0);
     l.n = l.full = (size_t)trainer_option(argc, argv, "mib", 4) * CHUNK_FLOATS / 2;
     l.m = CHUNK_FLOATS;
@@ -338,6 +359,8 @@ int main(int argc, char **argv)
         const bool half = l.mix ? hash_step(l.mix, step) : l.small && step % l.small == 0;
         l.n = half ? l.full / 2 : l.full;
         run_step(&l, step);
+        if (l.poll)
+            CHECK(poll_stream(&l));
         l.n = l.full;
         if (l.look && step % l.look == 0)
             look(&l);

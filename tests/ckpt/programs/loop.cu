@@ -61,6 +61,17 @@ __global__ void adjust_kernel(float *x, const int *flag, float gain, size_t n)
 }
 BLOCK_SIZE_INDEPENDENT(adjust_kernel);
 
+__global__ void couple_kernel(float *x, float *y, size_t n)
+{
+    EACH(i, n)
+    {
+        const float a = x[i], b = y[i];
+        x[i] = a + 0.125f * b;
+        y[i] = b - 0.25f * a;
+    }
+}
+BLOCK_SIZE_INDEPENDENT(couple_kernel);
+
 __global__ void input_gradient_kernel(float *din, const float *dout, const float *out, const float *w,
                                       size_t n, size_t m)
 {
@@ -131,6 +142,12 @@ cudaError_t loop_forward(float *out, const float *in, const float *w, float *con
 cudaError_t loop_adjust(float *x, const int *flag, float gain, size_t n, cudaStream_t stream)
 {
     adjust_kernel<<<blocks(n), 256, 0, stream>>>(x, flag, gain, n);
+    return cudaGetLastError();
+}
+
+cudaError_t loop_couple(float *x, float *y, size_t n, cudaStream_t stream)
+{
+    couple_kernel<<<blocks(n), 256, 0, stream>>>(x, y, n);
     return cudaGetLastError();
 }
 

@@ -15,6 +15,8 @@ cudaError_t loop_forward(float *out, const float *in, const float *w, float *con
                          cudaStream_t stream);
 /* x[n] = x[n] * gain + 0.01, in place, where flag[0] is not 0; else nothing is written. */
 cudaError_t loop_adjust(float *x, const int *flag, float gain, size_t n, cudaStream_t stream);
+/* x[n] and y[n] from each other, both in place. */
+cudaError_t loop_couple(float *x, float *y, size_t n, cudaStream_t stream);
 /* din[n] from dout[n]; dw[m] = sums over n; n is a multiple of m. */
 cudaError_t loop_backward(float *din, float *dw, const float *dout, const float *in, const float *out, const float *w,
                           size_t n, size_t m, cudaStream_t stream);

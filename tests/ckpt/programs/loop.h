@@ -18,7 +18,7 @@ enum { LAYERS_MAX = 64, KEEP_MAX = 8 };
 
 typedef struct loop {
     int layers, steps, deviate, flag, hidden, each, more, grow, peek, through, keep, swap, small, look, mix,
-        probe, diverge, how, every, until, evaluate;
+        probe, diverge, how, every, until, evaluate, couple, poll;
     int step, launches; /* of the step, so far */
     int filled;         /* activations of this step */
     float *more_memory; /* until the step is over */
@@ -27,6 +27,7 @@ typedef struct loop {
     cudaStream_t stream;
     float *w[LAYERS_MAX], *dw[LAYERS_MAX];
     float *x[LAYERS_MAX + 1]; /* activations of the step */
+    float *y[LAYERS_MAX];     /* couple=1: their partners */
     int backward_at;          /* the layer that is next in the backward pass; layers before it */
     float *sums;
     unsigned *counter;
