@@ -21,7 +21,8 @@
 #define AT_PLAIN(symbol)                         (void *)ebb_at_##symbol, NULL, NULL
 #define AT_SYNC(symbol)                          (void *)ebb_at_##symbol, (void *)ebb_at_##symbol##_ptds, "_ptds"
 #define AT_ASYNC(symbol)                         (void *)ebb_at_##symbol, (void *)ebb_at_##symbol##_ptsz, "_ptsz"
-#define HOOKED(name, symbol, version, form, use) {#name, #symbol, version, AT_##form(symbol)},
+#define ALIAS(name, symbol, version, form)       {#name, #symbol, version, AT_##form(symbol)},
+#define HOOKED(name, symbol, version, form, use) ALIAS(name, symbol, version, form)
 const ebb_entry_t ebb_entries[] = {
 #include "alloc/base/driver_calls.h"
     {0},

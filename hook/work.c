@@ -318,6 +318,15 @@ PLAIN_CALL(cuEventSynchronize, (CUevent event),
            ebb_waited(ebb_order_done(EBB_PASS(cuEventSynchronize, (event)), EBB_ORDER_SYNC_EVENT, NULL,
                                      event)))
 
+/* A program that only asks is told what one that waits is told. */
+static CUresult queried(CUresult result)
+{
+    return result == CUDA_ERROR_NOT_READY ? result : ebb_waited(result);
+}
+
+PLAIN_CALL(cuEventQuery, (CUevent event), queried(EBB_PASS(cuEventQuery, (event))))
+ASYNC_CALL(cuStreamQuery, (CUstream stream), queried(EBB_PASS(cuStreamQuery, (stream))))
+
 static CUresult destroy_stream(CUstream stream, bool older)
 {
     ebb_device_t *dev = ebb_is_default_stream(stream) ? NULL : ebb_enter_any();

@@ -6,6 +6,7 @@
  *   SERVED(name, symbol, version, form, use)     ebb answers where the memory is its own, be it by refusing; else the driver does
  *   WATCHED(name, symbol, version, form, use)    the driver does it; before or after, ebb makes memory resident, counts it against
  *                                                the budget (and may refuse it), or records the operation
+ *   ALIAS(name, symbol, version, form)           another name under which cuGetProcAddress finds the form of a row
  *   PASSED(reason, names)                        the program reaches the driver directly, in every form of these functions, and why
  *                                                it may. A name that ends in * stands for all that begin so
  *   CALLED(name, symbol, version, form, use)     passed for the reason of the PASSED row above, and called by ebb
@@ -39,6 +40,9 @@
 #endif
 #ifndef WATCHED
 #define WATCHED HOOKED
+#endif
+#ifndef ALIAS
+#define ALIAS(name, symbol, version, form)
 #endif
 #ifndef PASSED
 #define PASSED(reason, names)
@@ -218,6 +222,8 @@ SECTION("Streams and events")
 WATCHED(cuEventRecord, cuEventRecord, 2000, ASYNC, REQUIRED)
 WATCHED(cuEventRecordWithFlags, cuEventRecordWithFlags, 11010, ASYNC, OPTIONAL)
 WATCHED(cuEventSynchronize, cuEventSynchronize, 2000, PLAIN, REQUIRED)
+WATCHED(cuEventQuery, cuEventQuery, 2000, PLAIN, REQUIRED)
+WATCHED(cuStreamQuery, cuStreamQuery, 2000, ASYNC, REQUIRED)
 WATCHED(cuStreamDestroy, cuStreamDestroy, 2000, PLAIN, OPTIONAL)
 WATCHED(cuStreamDestroy, cuStreamDestroy_v2, 4000, PLAIN, REQUIRED)
 WATCHED(cuStreamSynchronize, cuStreamSynchronize, 2000, ASYNC, REQUIRED)
@@ -234,6 +240,8 @@ WATCHED(cuGraphClone, cuGraphClone, 10000, PLAIN, OPTIONAL)
 WATCHED(cuGraphInstantiate, cuGraphInstantiate, 10000, PLAIN, OPTIONAL)
 WATCHED(cuGraphInstantiate, cuGraphInstantiate_v2, 11000, PLAIN, OPTIONAL)
 WATCHED(cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags, 11040, PLAIN, OPTIONAL)
+/* As cuda.h defines the one name as the other: cuda.bindings, which looks up all names when it is first used, asks for it so. */
+ALIAS(cuGraphInstantiate, cuGraphInstantiateWithFlags, 11040, PLAIN)
 WATCHED(cuGraphInstantiateWithParams, cuGraphInstantiateWithParams, 12000, ASYNC, OPTIONAL)
 WATCHED(cuGraphExecUpdate, cuGraphExecUpdate, 10020, PLAIN, OPTIONAL)
 WATCHED(cuGraphExecUpdate, cuGraphExecUpdate_v2, 12000, PLAIN, OPTIONAL)
@@ -318,10 +326,8 @@ PASSED("streams and events as such: order, not memory",
        "cuWaitExternalSemaphoresAsync cuIpcGetEventHandle cuIpcOpenEventHandle")
 CALLED(cuStreamCreate, cuStreamCreate, 2000, PLAIN, REQUIRED)
 CALLED(cuStreamGetId, cuStreamGetId, 12000, ASYNC, REQUIRED)
-CALLED(cuStreamQuery, cuStreamQuery, 2000, ASYNC, REQUIRED)
 CALLED(cuEventCreate, cuEventCreate, 2000, PLAIN, REQUIRED)
 CALLED(cuEventDestroy, cuEventDestroy_v2, 4000, PLAIN, REQUIRED)
-CALLED(cuEventQuery, cuEventQuery, 2000, PLAIN, REQUIRED)
 CALLED(cuEventElapsedTime, cuEventElapsedTime, 2000, PLAIN, REQUIRED)
 CALLED(cuStreamIsCapturing, cuStreamIsCapturing, 10000, ASYNC, OPTIONAL)
 CALLED(cuStreamGetCaptureInfo, cuStreamGetCaptureInfo, 10010, ASYNC, OPTIONAL)
@@ -381,6 +387,7 @@ PASSED("undocumented tables of the driver's for NVIDIA's own libraries, in which
 #undef HOOKED
 #undef SERVED
 #undef WATCHED
+#undef ALIAS
 #undef PASSED
 #undef SECTION
 // clang-format on

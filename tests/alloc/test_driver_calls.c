@@ -278,7 +278,7 @@ static void each_form_is_found_by_name_version_and_flags(void **state)
     }
     assert_null(ebb_entry_by_name("cuMemAlloc", 3010, 0));
     assert_null(ebb_entry_by_name("cuLaunchKernel", 6050, flags));
-    assert_null(ebb_entry_by_name("cuEventQuery", 13000, 0));
+    assert_null(ebb_entry_by_name("cuEventCreate", 13000, 0));
     assert_string_equal(ebb_entry_by_name("cuMemcpyBatchAsync", 12090, 0)->symbol, "cuMemcpyBatchAsync");
     assert_string_equal(ebb_entry_by_name("cuMemcpyBatchAsync", 99000, 0)->symbol, "cuMemcpyBatchAsync_v2");
 }

@@ -35,7 +35,7 @@ static void dlsym_on_the_driver_finds_ebb_for_its_entry_points_only(void **state
     (void)state;
     const char *const ours[] = {"cuGetProcAddress_v2", "cuMemAlloc_v2", "cuMemAllocAsync_ptsz",
                                 "cuMemcpyHtoD_v2_ptds"};
-    const char *const theirs[] = {"cuInit", "cuEventQuery", "cuEventElapsedTime"};
+    const char *const theirs[] = {"cuInit", "cuEventCreate", "cuEventElapsedTime"};
     for (size_t i = 0; i < 4; i++)
         assert_string_equal(object_of(dlsym(libcuda(), ours[i])), "libebb.so");
     for (size_t i = 0; i < 3; i++)
@@ -74,6 +74,10 @@ static void proc_address_is_answered_with_version_flags_and_status(void **state)
     assert_int_equal(get("cuEventElapsedTime", &p, 13000, 0, &status), CUDA_SUCCESS);
     assert_string_equal(object_of(p), "libcuda.so.1");
     assert_int_equal(get("cuNothing", &p, 13000, 0, &status), CUDA_ERROR_NOT_FOUND);
+    /* A second name for a form: what ebb does not know, nothing leaves the device for. */
+    assert_int_equal(get("cuGraphInstantiate", &p, 11040, 0, NULL), CUDA_SUCCESS);
+    assert_ptr_equal(p, dlsym(libcuda(), "cuGraphInstantiateWithFlags"));
+    assert_string_equal(object_of(p), "libebb.so");
     /* Asked for itself, by either version, it stays the hook. */
     assert_int_equal(get("cuGetProcAddress", &p, 13000, 0, NULL), CUDA_SUCCESS);
     assert_string_equal(object_of(p), "libebb.so");

@@ -338,6 +338,9 @@ static void write_that_was_never_seen_is_noticed(void **state)
     assert_int_equal(WEXITSTATUS(with.status), 3);
     assert_non_null(strstr(with.log, "other bits")); /* noticed in the step, or when the plan is left */
     assert_non_null(strstr(with.log, "cudaErrorLaunchFailure"));
+    with = loop_under_ebb(TIGHT "EBB_OFFLOAD=0 EBB_VERIFY=1", "steps=28 flag=20 poll=1", &s);
+    assert_int_equal(WEXITSTATUS(with.status), 3);
+    assert_non_null(strstr(with.log, "loop: poll_stream(&l): cudaErrorLaunchFailure"));
     with = loop_under_ebb(TIGHT "EBB_RECOMPUTE=0", "steps=28 flag=20", &s);
     without = loop_run("", "steps=28 flag=20");
     assert_same(&without, &with, "offloaded only");

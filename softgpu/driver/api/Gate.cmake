@@ -10,6 +10,9 @@ set(SG_UNGATED cuGetProcAddress cuGetProcAddress_v2 cuGetErrorString cuGetErrorN
 # Found under their symbols alone: they take a context, and the runtime, which asks for CUDA 13's forms, calls those without.
 set(SG_OTHER_NAME cuCtxGetDevice_v2 cuCtxSynchronize_v2)
 
+# Forms under a second name: cuda.h defines cuGraphInstantiate as cuGraphInstantiateWithFlags, and cuda.bindings asks for that version of it.
+set(SG_SECOND_NAME "{\"cuGraphInstantiate\", 11040, sg_at_cuGraphInstantiateWithFlags, NULL},")
+
 function(sg_gate out names_file)
   find_file(SG_TYPEDEFS cudaTypedefs.h PATHS ${CUDAToolkit_INCLUDE_DIRS} NO_DEFAULT_PATH)
   file(STRINGS ${SG_TYPEDEFS} typedefs REGEX "PFN_cu[A-Za-z0-9_]+\\)\\(")
@@ -70,7 +73,7 @@ function(sg_gate out names_file)
     endif()
   endforeach()
   string(APPEND gates "const sg_gate_row_t sg_gate_table[] = {\n${table}};\nconst unsigned sg_gate_count = ${n};\n"
-    "const sg_form_t sg_forms[] = {\n${forms}    {0},\n};\n")
+    "const sg_form_t sg_forms[] = {\n${forms}    ${SG_SECOND_NAME}\n    {0},\n};\n")
   file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/gate_names.h CONTENT "${defines}")
   file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/gate_table.c CONTENT "${gates}")
   set(${out} ${CMAKE_CURRENT_BINARY_DIR}/gate_table.c PARENT_SCOPE)

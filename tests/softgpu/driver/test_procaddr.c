@@ -21,6 +21,10 @@ static void version_chooses_the_form_of_a_function(void **state)
     assert_int_equal(status, CU_GET_PROC_ADDRESS_SUCCESS);
     assert_ptr_equal(look_up("cuGetProcAddress", 11030, 0, &status), dlsym(libcuda, "cuGetProcAddress"));
     assert_ptr_equal(look_up("cuGetProcAddress", 13000, 0, &status), dlsym(libcuda, "cuGetProcAddress_v2"));
+    assert_ptr_equal(look_up("cuGraphInstantiate", 11040, 0, &status),
+                     dlsym(libcuda, "cuGraphInstantiateWithFlags"));
+    assert_ptr_equal(look_up("cuGraphInstantiate", 11030, 0, &status),
+                     dlsym(libcuda, "cuGraphInstantiate_v2"));
     assert_null(look_up("cuMemAllocAsync", 11010, 0, &status));
     assert_int_equal(status, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
     assert_null(look_up("cuMemAllocEverything", 13000, 0, &status));
