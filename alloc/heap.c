@@ -229,9 +229,11 @@ static void disown(ebb_buffer_t *b)
  *
  * No call of the program can touch it before. What could is a kernel that runs already, and finds the address in mapped host memory. */
 
+/* Of a number near the largest so many that they are not to be had either. */
 static size_t chunks_of(size_t bytes)
 {
-    return (bytes + EBB_CHUNK_BYTES - 1) / EBB_CHUNK_BYTES;
+    const size_t whole = bytes / EBB_CHUNK_BYTES, most = SIZE_MAX / EBB_CHUNK_BYTES;
+    return whole < most ? whole + (bytes % EBB_CHUNK_BYTES != 0) : most;
 }
 
 static bool driver_has(size_t chunks)

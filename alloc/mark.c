@@ -242,7 +242,7 @@ bool ebb_mark_later(ebb_mark_t *mark, ebb_mark_t other)
 ebb_status_t ebb_mark_join(ebb_stream_t *stream, ebb_mark_t mark)
 {
     const ebb_stream_t *s = mark.stream;
-    if (!s || s->reached >= mark.number)
+    if (!s || s->reached >= mark.number || ebb_stream_is_gone(stream)) /* which gets no more work */
         return 0;
     /* Streams that share a record cannot be told apart: the host waits. */
     if (stream == &stream->device->ebb->shared_stream)

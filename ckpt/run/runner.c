@@ -392,8 +392,9 @@ ebb_status_t ebb_run_before(ebb_device_t *dev, ebb_operation_t *op)
     free_put_off(dev, op);
     /* Whatever is stale has its buffers in place, but it is no part of what is learned, followed and replayed. */
     const ebb_operation_t *view = runner->view = runner->views ? ebb_stale_view(dev, op) : op;
-    EBB_TRY(ebb_tracker_before(dev, view));
-    ebb_status_t status = acquire(dev, op);
+    ebb_status_t status = ebb_tracker_before(dev, view);
+    if (!status)
+        status = acquire(dev, op);
     if (status) {
         ebb_tracker_after(dev, view, false);
         if (passed)
