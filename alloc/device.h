@@ -336,7 +336,11 @@ typedef struct ebb_tensor_maps {
 struct ebb_nvml_process;
 typedef struct ebb_nvml {
     bool tried;
-    void *device; /* nvmlDevice_t; NULL: not to be had */
+    int (*by_bus)(const char *bus, void **device); /* NULL: there is no NVML */
+    struct {
+        bool tried;
+        void *handle; /* nvmlDevice_t; NULL: not to be had */
+    } device[EBB_DRIVER_DEVICES];
     int (*processes)(void *device, unsigned *count, struct ebb_nvml_process *out);
 } ebb_nvml_t;
 

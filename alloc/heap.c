@@ -381,17 +381,16 @@ ebb_buffer_t *ebb_buffer_at(ebb_t *ebb, CUdeviceptr address)
 {
     if (!ebb_arena_contains(ebb, address))
         return NULL;
-    ebb_range_t *r = ebb_arena_range(ebb, address);
-    if (r && r->slab) {
-        ebb_buffer_t *b = ebb_small_at(r->slab, address);
-        if (b)
-            return b;
-        /* One past the end of its neighbour? */
-        return address > r->base ? ebb_small_at(r->slab, address - 1) : NULL;
-    }
+    const ebb_range_t *r = ebb_arena_range(ebb, address);
+    ebb_buffer_t *b = r && r->slab ? ebb_small_at(r->slab, address) : NULL;
+    if (b)
+        return b;
+    /* One past the end of what is before it? The slot behind a range belongs to no other. */
     if (!r && address > ebb->arena.base)
-        r = ebb_arena_range(ebb, address - 1); /* the slot behind a range belongs to no other */
-    return r ? r->buffer : NULL;
+        r = ebb_arena_range(ebb, address - 1);
+    if (!r || !r->slab)
+        return r ? r->buffer : NULL;
+    return address > r->base ? ebb_small_at(r->slab, address - 1) : NULL;
 }
 
 ebb_buffer_t *ebb_heap_find(ebb_t *ebb, CUdeviceptr address)

@@ -13,23 +13,34 @@ struct ebb_nvml_process {
     unsigned gpu_instance, compute_instance;
 };
 
-/* The driver's device numbers are not NVML's; the bus tells. */
-static void find_nvml(ebb_t *ebb, CUdevice device)
+static void find_nvml(ebb_nvml_t *nvml)
 {
-    char bus[32];
-    ebb->nvml.tried = true;
+    nvml->tried = true;
     void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return;
     int (*init)(void) = (int (*)(void))dlsym(library, "nvmlInit_v2");
-    int (*by_bus)(const char *, void **) =
-        (int (*)(const char *, void **))dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2");
-    *(void **)&ebb->nvml.processes = dlsym(library, "nvmlDeviceGetComputeRunningProcesses_v3");
-    if (!init || !by_bus || !ebb->nvml.processes || init() ||
-        ebb_driver.cuDeviceGetPCIBusId(bus, sizeof bus, device) || by_bus(bus, &ebb->nvml.device)) {
-        ebb->nvml.device = NULL;
+    *(void **)&nvml->by_bus = dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2");
+    *(void **)&nvml->processes = dlsym(library, "nvmlDeviceGetComputeRunningProcesses_v3");
+    if (!init || !nvml->by_bus || !nvml->processes || init()) {
+        nvml->by_bus = NULL;
         dlclose(library);
     }
+}
+
+/* The driver's device numbers are not NVML's; the bus tells. NULL: NVML has nothing to say of it. */
+static void *nvml_device(ebb_nvml_t *nvml, CUdevice device)
+{
+    char bus[32];
+    if (!nvml->tried)
+        find_nvml(nvml);
+    if (!nvml->by_bus || device < 0 || device >= EBB_DRIVER_DEVICES)
+        return NULL;
+    if (!nvml->device[device].tried && (ebb_driver.cuDeviceGetPCIBusId(bus, sizeof bus, device) ||
+                                        nvml->by_bus(bus, &nvml->device[device].handle)))
+        nvml->device[device].handle = NULL;
+    nvml->device[device].tried = true;
+    return nvml->device[device].handle;
 }
 
 /* What this process holds on the device, `chunk_bytes` of it in chunks. What NVML says counts only where it can be true: in containers the
@@ -40,9 +51,8 @@ static bool ask_nvml(ebb_t *ebb, CUdevice device, size_t chunk_bytes, size_t *ou
     enum { MOST = 64 };
     struct ebb_nvml_process process[MOST];
     unsigned count = MOST;
-    if (!ebb->nvml.tried)
-        find_nvml(ebb, device);
-    if (!ebb->nvml.device || ebb->nvml.processes(ebb->nvml.device, &count, process))
+    void *handle = nvml_device(&ebb->nvml, device);
+    if (!handle || ebb->nvml.processes(handle, &count, process))
         return false;
     for (unsigned i = 0; i < count && i < MOST; i++)
         if (process[i].pid == (unsigned)getpid() && process[i].used_bytes != ~0ull) {

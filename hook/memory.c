@@ -313,9 +313,11 @@ static CUresult free_now(CUdeviceptr address)
  * done with it once the program has asked for that stream: between the legacy stream and others the free's stream is made to wait here. */
 static ebb_status_t order_free(ebb_stream_t *stream, const ebb_buffer_t *b)
 {
-    bool by_rule = ebb_is_legacy_stream(ebb_stream_handle(stream)) || b->use_count > EBB_USE_MARKS;
+    const bool legacy = ebb_is_legacy_stream(ebb_stream_handle(stream));
+    bool by_rule = b->use_count > EBB_USE_MARKS;
     for (unsigned i = 0; i < b->use_count && i < EBB_USE_MARKS; i++)
-        by_rule |= ebb_is_legacy_stream(ebb_stream_handle(b->use[i].stream));
+        by_rule |= b->use[i].stream != stream &&
+                   (legacy || ebb_is_legacy_stream(ebb_stream_handle(b->use[i].stream)));
     return !by_rule ? 0
            : ebb_captures_under_way(&ebb_global)
                ? ebb_buffer_wait(b) /* the legacy stream takes no events then */

@@ -301,6 +301,42 @@ static void placed_small_buffers_live_on_when_their_slab_is_closed(void **state)
     assert_int_equal(usage().mapped_bytes, 0);
 }
 
+/* Also where it ends with its slab, behind which nothing is. */
+static void end_of_a_buffer_leads_to_it_or_to_the_next(void **state)
+{
+    (void)state;
+    enum { COUNT = 200 };
+    const size_t bytes = EBB_CHUNK_BYTES / 2;
+    CUdeviceptr p[COUNT];
+    unsigned last = 0;
+    int count = 0;
+    while (count < COUNT && !cuMemAlloc_v2(&p[count], bytes))
+        count++;
+    print_message("%d buffers\n", count);
+    ebb_lock();
+    for (int i = 0; i < count; i++) {
+        const ebb_buffer_t *b = ebb_buffer_at(dev->ebb, p[i] + bytes);
+        assert_true(b && (b->address == p[i] || b->address == p[i] + bytes));
+        last += !ebb_arena_range(dev->ebb, p[i] + bytes);
+    }
+    ebb_unlock();
+    assert_true(last);
+    for (int i = 0; i < count; i++)
+        OK(cuMemFree_v2(p[i]));
+    give_everything_back();
+}
+
+static void sizes_near_the_largest_are_out_of_memory(void **state)
+{
+    (void)state;
+    static const size_t less[] = {0, 1, 511, EBB_CHUNK_BYTES - 2, EBB_CHUNK_BYTES - 1, EBB_CHUNK_BYTES};
+    CUdeviceptr p;
+    for (size_t i = 0; i < sizeof less / sizeof *less; i++) {
+        assert_int_equal(cuMemAlloc_v2(&p, SIZE_MAX - less[i]), CUDA_ERROR_OUT_OF_MEMORY);
+        assert_int_equal(cuMemAllocAsync(&p, SIZE_MAX - less[i], NULL), CUDA_ERROR_OUT_OF_MEMORY);
+    }
+}
+
 static int setup(void **state)
 {
     CUdeviceptr p;
@@ -321,6 +357,8 @@ int main(void)
         cmocka_unit_test(program_is_told_one_story_about_memory),
         cmocka_unit_test(ranges_on_one_chunk_show_the_same_bytes),
         cmocka_unit_test(placed_small_buffers_live_on_when_their_slab_is_closed),
+        cmocka_unit_test(end_of_a_buffer_leads_to_it_or_to_the_next),
+        cmocka_unit_test(sizes_near_the_largest_are_out_of_memory),
     };
     setenv("EBB_BUDGET", "96MiB", 1);
     setenv("EBB_LOG", "quiet", 1);

@@ -50,6 +50,20 @@ static void nvml_is_taken_at_its_word_where_it_can_be_true(void **state)
     assert_int_equal(nothing.bytes, 0);
 }
 
+/* Each device has an answer of its own. */
+static void nvml_is_asked_for_the_device(void **state)
+{
+    char bus[32], name[48];
+    (void)state;
+    nvml_shows("self:104857600");
+    OK(cuDeviceGetPCIBusId(bus, sizeof bus, 1));
+    snprintf(name, sizeof name, "NVML_SHOWS_%s", bus);
+    setenv(name, "self:20971520", 1);
+    assert_int_equal(ebb_overhead(&ebb_global, 0, 0).bytes, 100 * MIB);
+    assert_int_equal(ebb_overhead(&ebb_global, 1, 0).bytes, 20 * MIB);
+    assert_int_equal(ebb_overhead(&ebb_global, 0, 0).bytes, 100 * MIB);
+}
+
 /* nvidia-smi in a container: the process has no bytes, or is another. */
 static void a_process_that_holds_less_than_ebb_has_created_is_not_known(void **state)
 {
@@ -124,6 +138,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nvml_is_taken_at_its_word_where_it_can_be_true),
+        cmocka_unit_test(nvml_is_asked_for_the_device),
         cmocka_unit_test(a_process_that_holds_less_than_ebb_has_created_is_not_known),
         cmocka_unit_test(what_is_ceded_may_not_be_there_yet),
         cmocka_unit_test(what_grows_by_itself_is_within_the_budget),
