@@ -243,6 +243,7 @@ static void uncount(CUdeviceptr address)
 static bool free_without_waiting(ebb_buffer_t *b)
 {
     ebb_stream_t *s = NULL;
+    ebb_buffer_settle_uses(b);
     if (b->peer_used || b->use_count > EBB_USE_MARKS)
         return false;
     for (unsigned i = 0; i < b->use_count; i++) {
@@ -307,21 +308,30 @@ static CUresult free_now(CUdeviceptr address)
     return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* By the host, as the legacy stream takes no events while another captures; not for the free's own stream. */
+static ebb_status_t wait_for_others(const ebb_stream_t *stream, const ebb_buffer_t *b)
+{
+    if (b->use_count > EBB_USE_MARKS || stream == &ebb_global.shared_stream)
+        return ebb_buffer_wait(b);
+    for (unsigned i = 0; i < b->use_count; i++)
+        if (b->use[i].stream != stream)
+            EBB_TRY(ebb_mark_wait(b->use[i]));
+    return 0;
+}
+
 /* A free is ordered on its stream, which the program has put behind every use: by events, or by what CUDA says of the legacy default stream.
  * Work in that waits for all blocking streams, and what these are given next waits for it (CUDA driver API, "Stream synchronization
  * behavior"). As ebb gives the driver nothing to do for a free, these rules would order nothing, and a stream without work would count as
  * done with it once the program has asked for that stream: between the legacy stream and others the free's stream is made to wait here. */
-static ebb_status_t order_free(ebb_stream_t *stream, const ebb_buffer_t *b)
+static ebb_status_t order_free(ebb_stream_t *stream, ebb_buffer_t *b)
 {
-    const bool legacy = ebb_is_legacy_stream(ebb_stream_handle(stream));
-    bool by_rule = b->use_count > EBB_USE_MARKS;
+    ebb_buffer_settle_uses(b);
+    bool by_rule = ebb_is_legacy_stream(ebb_stream_handle(stream)) || b->use_count > EBB_USE_MARKS;
     for (unsigned i = 0; i < b->use_count && i < EBB_USE_MARKS; i++)
-        by_rule |= b->use[i].stream != stream &&
-                   (legacy || ebb_is_legacy_stream(ebb_stream_handle(b->use[i].stream)));
-    return !by_rule ? 0
-           : ebb_captures_under_way(&ebb_global)
-               ? ebb_buffer_wait(b) /* the legacy stream takes no events then */
-               : ebb_buffer_join(stream, b);
+        by_rule |= ebb_is_legacy_stream(ebb_stream_handle(b->use[i].stream));
+    return !by_rule                              ? 0
+           : ebb_captures_under_way(&ebb_global) ? wait_for_others(stream, b)
+                                                 : ebb_buffer_join(stream, b);
 }
 
 /* Of memory that is ebb's: also from a stream of another context, where it waits as cuMemFree does. */
