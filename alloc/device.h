@@ -213,8 +213,6 @@ typedef struct ebb_ahead {
 typedef struct ebb_heap {
     ebb_buffer_t *newest, *oldest; /* large buffers in the order of their allocation */
     uint64_t operations;           /* of the program, so far */
-    ebb_mark_t use[EBB_USE_MARKS]; /* as a buffer's: of what may touch any buffer */
-    unsigned use_count;
     size_t live_bytes, live_peak_bytes;
     size_t taken;           /* chunks' worth by live buffers, where small ones lie whole chunks */
     ebb_buffer_t *unused;   /* records to be used again, linked through `older` */
@@ -627,9 +625,8 @@ ebb_buffer_t *ebb_heap_find(ebb_t *ebb, CUdeviceptr address);
 /* The host waits for everything that touched the buffer so far. */
 ebb_status_t ebb_buffer_wait(const ebb_buffer_t *buffer);
 
-/* Notes that all buffers may be in use until here: of small ones when their uses are asked for, before they are freed. */
+/* Notes that all large buffers may be in use until here. */
 void ebb_buffers_touch(ebb_device_t *dev, ebb_mark_t mark);
-void ebb_buffer_settle_uses(ebb_buffer_t *buffer);
 /* Those of an operation of the program's, which are all of this device; and notes how long they lay idle (ebb_operation_t). */
 void ebb_operation_touch(ebb_device_t *dev, ebb_operation_t *operation, ebb_mark_t mark);
 

@@ -118,20 +118,15 @@ ebb_buffer_t *ebb_buffer_oldest(ebb_device_t *dev)
     return dev->heap.oldest;
 }
 
-static void note_use(ebb_mark_t *use, unsigned *count, ebb_mark_t mark)
-{
-    unsigned i = 0;
-    while (i < *count && i < EBB_USE_MARKS && use[i].stream != mark.stream)
-        i++;
-    if (i < EBB_USE_MARKS)
-        use[i] = mark;
-    if (i == *count && i <= EBB_USE_MARKS)
-        (*count)++;
-}
-
 void ebb_buffer_touch(ebb_buffer_t *b, ebb_mark_t mark)
 {
-    note_use(b->use, &b->use_count, mark);
+    unsigned i = 0;
+    while (i < b->use_count && i < EBB_USE_MARKS && b->use[i].stream != mark.stream)
+        i++;
+    if (i < EBB_USE_MARKS)
+        b->use[i] = mark;
+    if (i == b->use_count && i <= EBB_USE_MARKS)
+        b->use_count++;
 }
 
 void ebb_operation_touch(ebb_device_t *dev, ebb_operation_t *op, ebb_mark_t mark)
@@ -155,18 +150,6 @@ void ebb_buffers_touch(ebb_device_t *dev, ebb_mark_t mark)
 {
     for (ebb_buffer_t *b = dev->heap.oldest; b; b = b->newer)
         ebb_buffer_touch(b, mark);
-    note_use(dev->heap.use, &dev->heap.use_count, mark);
-}
-
-void ebb_buffer_settle_uses(ebb_buffer_t *b)
-{
-    const ebb_heap_t *h = &b->range->device->heap;
-    if (ebb_buffer_is_large(b))
-        return;
-    for (unsigned i = 0; i < h->use_count && i < EBB_USE_MARKS; i++)
-        ebb_buffer_touch(b, h->use[i]);
-    if (h->use_count > EBB_USE_MARKS)
-        b->use_count = h->use_count;
 }
 
 /* ---- buffers ---- */

@@ -243,7 +243,6 @@ static void uncount(CUdeviceptr address)
 static bool free_without_waiting(ebb_buffer_t *b)
 {
     ebb_stream_t *s = NULL;
-    ebb_buffer_settle_uses(b);
     if (b->peer_used || b->use_count > EBB_USE_MARKS)
         return false;
     for (unsigned i = 0; i < b->use_count; i++) {
@@ -323,9 +322,8 @@ static ebb_status_t wait_for_others(const ebb_stream_t *stream, const ebb_buffer
  * Work in that waits for all blocking streams, and what these are given next waits for it (CUDA driver API, "Stream synchronization
  * behavior"). As ebb gives the driver nothing to do for a free, these rules would order nothing, and a stream without work would count as
  * done with it once the program has asked for that stream: between the legacy stream and others the free's stream is made to wait here. */
-static ebb_status_t order_free(ebb_stream_t *stream, ebb_buffer_t *b)
+static ebb_status_t order_free(ebb_stream_t *stream, const ebb_buffer_t *b)
 {
-    ebb_buffer_settle_uses(b);
     bool by_rule = ebb_is_legacy_stream(ebb_stream_handle(stream)) || b->use_count > EBB_USE_MARKS;
     for (unsigned i = 0; i < b->use_count && i < EBB_USE_MARKS; i++)
         by_rule |= ebb_is_legacy_stream(ebb_stream_handle(b->use[i].stream));

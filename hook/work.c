@@ -318,10 +318,10 @@ PLAIN_CALL(cuEventSynchronize, (CUevent event),
            ebb_waited(ebb_order_done(EBB_PASS(cuEventSynchronize, (event)), EBB_ORDER_SYNC_EVENT, NULL,
                                      event)))
 
-/* A program that only asks is told what one that waits is told. */
+/* A program that only asks is told what one that waits is told: of what is known, as a question waits for nothing. */
 static CUresult queried(CUresult result)
 {
-    return result == CUDA_ERROR_NOT_READY ? result : ebb_waited(result);
+    return !result && ebb_program_has_failed(&ebb_global) ? CUDA_ERROR_LAUNCH_FAILED : result;
 }
 
 PLAIN_CALL(cuEventQuery, (CUevent event), queried(EBB_PASS(cuEventQuery, (event))))

@@ -327,30 +327,50 @@ bool ebb_plan_write(const ebb_plan_t *p, FILE *out)
     return !fflush(out) && !ferror(out);
 }
 
+/* What the operation writes has another content now. */
+static void note_made(const ebb_trace_t *t, uint32_t operation, uint32_t *maker, uint32_t *open)
+{
+    const ebb_trace_operation_t *o = &t->operation[operation];
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
+        if (t->access[k].mode != EBB_READS) {
+            maker[t->access[k].buffer] = operation;
+            open[t->access[k].buffer] = EBB_NONE;
+        }
+}
+
+static void complete(const ebb_plan_t *p, const ebb_trace_t *t, uint32_t action, const uint32_t *maker,
+                     uint32_t *open, uint32_t *out)
+{
+    const ebb_action_t *a = &p->action[action];
+    const ebb_trace_operation_t *o = &t->operation[a->operation];
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
+        const uint32_t b = t->access[k].buffer;
+        if (t->access[k].mode == EBB_READS || open[b] == EBB_NONE || maker[b] != a->operation ||
+            ebb_plan_place(p, a, b) != b)
+            continue;
+        out[open[b]] = action;
+        open[b] = EBB_NONE;
+    }
+}
+
 uint32_t *ebb_plan_completions(const ebb_plan_t *p, const ebb_trace_t *t)
 {
-    uint32_t *out = malloc(((size_t)p->action_count + 1) * sizeof *out);
-    uint32_t *open = malloc(((size_t)p->place_count + 1) * sizeof *open); /* discards */
-    for (uint32_t i = 0; open && i < p->place_count; i++)
-        open[i] = EBB_NONE;
-    for (uint32_t i = 0; out && open && i < p->action_count; i++) {
+    uint32_t *out = ebb_none_array(p->action_count), *open = ebb_none_array(p->place_count) /* discards */,
+             *maker = ebb_none_array(t->buffer_count), before = 0;
+    for (uint32_t i = 0; out && open && maker && i < p->action_count; i++) {
         const ebb_action_t *a = &p->action[i];
-        out[i] = EBB_NONE;
+        for (; before < a->point && before < t->operation_count; before++)
+            note_made(t, before, maker, open);
         if (a->place != EBB_NONE)
             open[a->place] = a->kind == EBB_DISCARD ? i : EBB_NONE;
-        if (a->kind != EBB_REPLAY)
-            continue;
-        const ebb_trace_operation_t *o = &t->operation[a->operation];
-        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
-            const uint32_t b = t->access[k].buffer;
-            if (t->access[k].mode != EBB_READS && open[b] != EBB_NONE && ebb_plan_place(p, a, b) == b)
-                out[open[b]] = i;
-        }
+        if (a->kind == EBB_REPLAY)
+            complete(p, t, i, maker, open, out);
     }
-    if (!open) {
+    if (!open || !maker) {
         free(out);
         out = NULL;
     }
+    free(maker);
     free(open);
     return out;
 }

@@ -69,6 +69,9 @@
 #ifndef EBB_PLAN_H
 #define EBB_PLAN_H
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "ckpt/trace/trace.h"
 
 enum { EBB_PLAN_VERSION = 1, EBB_PLAN_STREAMS = 32 /* of the program's, at most */ };
@@ -170,13 +173,20 @@ bool ebb_plan_write(const ebb_plan_t *plan, FILE *out);
  * returned; whether it is a good plan the checker tells. */
 ebb_plan_t *ebb_plan_read(FILE *in, char *error, size_t error_size);
 
+/* [count] of EBB_NONE; NULL: no memory. */
+static inline uint32_t *ebb_none_array(size_t count)
+{
+    uint32_t *array = malloc((count + 1) * sizeof *array);
+    return array ? memset(array, 0xff, (count + 1) * sizeof *array) : NULL;
+}
+
 /* ---- completions ----
  *
- * Which replay completes what a discard has given up.
+ * Which replay completes what a discard has given up: behind it the content is again what it was.
  */
 
-/* [actions]: of a discard the last replay in the step that writes its place before something else happens to it; EBB_NONE:
- * there is none (its buffer is freed before it is wanted again), or the action is none. NULL: no memory. The caller's, by free. */
+/* [actions]: of a discard the first replay, in the buffer's own place, of the last operation that wrote it; EBB_NONE: there is none
+ * (it is written anew, or freed, before it is wanted again), or the action is none. NULL: no memory. The caller's, by free. */
 uint32_t *ebb_plan_completions(const ebb_plan_t *plan, const ebb_trace_t *trace);
 
 /* ---- copies that are spared ----

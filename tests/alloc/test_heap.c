@@ -301,31 +301,6 @@ static void placed_small_buffers_live_on_when_their_slab_is_closed(void **state)
     assert_int_equal(usage().mapped_bytes, 0);
 }
 
-/* Which may have touched it: the free's stream, a blocking one, comes after the legacy stream then. */
-static void free_of_a_small_buffer_waits_for_what_may_touch_any(void **state)
-{
-    (void)state;
-    CUstream blocking;
-    CUdeviceptr other, small;
-    OK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
-    OK(cuMemAlloc_v2(&other, 4096));
-    for (int by_any = 0; by_any < 2; by_any++) {
-        OK(cuMemAllocAsync(&small, 512, blocking));
-        OK(cuCtxSynchronize());
-        launch_slow_store(NULL, other, 1, 100000000);
-        ebb_lock();
-        if (by_any)
-            ebb_buffers_touch(dev, ebb_mark_here(ebb_stream_of(dev, NULL)));
-        ebb_unlock();
-        OK(cuMemFreeAsync(small, blocking));
-        OK(cuStreamSynchronize(blocking));
-        assert_int_equal(cuStreamQuery(NULL), by_any ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY);
-    }
-    OK(cuMemFree_v2(other));
-    OK(cuStreamDestroy(blocking));
-    give_everything_back();
-}
-
 /* Also where it ends with its slab, behind which nothing is. */
 static void end_of_a_buffer_leads_to_it_or_to_the_next(void **state)
 {
@@ -382,7 +357,6 @@ int main(void)
         cmocka_unit_test(program_is_told_one_story_about_memory),
         cmocka_unit_test(ranges_on_one_chunk_show_the_same_bytes),
         cmocka_unit_test(placed_small_buffers_live_on_when_their_slab_is_closed),
-        cmocka_unit_test(free_of_a_small_buffer_waits_for_what_may_touch_any),
         cmocka_unit_test(end_of_a_buffer_leads_to_it_or_to_the_next),
         cmocka_unit_test(sizes_near_the_largest_are_out_of_memory),
     };

@@ -202,7 +202,7 @@ static ebb_status_t zero_fresh(drive_t *drive, uint32_t operation)
     return 0;
 }
 
-/* Whether the replay is the last of those that make what was discarded in a place (a buffer's own). */
+/* Whether the replay makes what was discarded in a place (a buffer's own), be it as the last of several. */
 static bool completes(const drive_t *drive, uint32_t replay, uint32_t place)
 {
     uint32_t i = drive->check_at[replay];
@@ -223,14 +223,27 @@ static void site_replayed(drive_t *drive, uint32_t replay, uint32_t buffer)
     s->device = !partial;
 }
 
+/* The program has left out the operation, an update: what it would have completed is complete as it is. */
+static void settle_left_out(drive_t *drive, uint32_t replay)
+{
+    for (uint32_t i = drive->check_at[replay]; i != EBB_NONE; i = drive->check[i].next) {
+        const uint32_t place = ebb_place_now(drive, drive->check[i].buffer);
+        if (drive->site[place].given_up)
+            ebb_site_take(drive, place);
+    }
+}
+
 static ebb_status_t issue_replay(drive_t *drive, uint32_t index)
 {
     const ebb_action_t *a = &drive->plan->action[index];
     const ebb_trace_operation_t *o = &drive->trace->operation[a->operation];
     EBB_TRY(ebb_guard_open_operation(drive, a, a->operation));
     EBB_TRY(ebb_streams_order(drive, a->stream, a->after));
-    if (drive->issued[a->operation].left_out)
-        return 0; /* what comes behind on that stream relies on its wait all the same */
+    if (drive->issued[a->operation]
+            .left_out) { /* what comes behind on that stream relies on its wait all the same */
+        settle_left_out(drive, index);
+        return 0;
+    }
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
         const ebb_trace_access_t *access = &drive->trace->access[i];
         uint32_t place = ebb_replay_place(drive, a, access->buffer);

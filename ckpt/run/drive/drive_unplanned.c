@@ -335,29 +335,25 @@ static bool may_stay(const site_t *s)
     return !s->range || !s->written || s->device || s->on_host;
 }
 
-/* The only copy of the content of a buffer that should have been freed is there. */
-static bool holds_late(const site_t *s)
-{
-    return s->late && s->device && !s->on_host;
-}
-
-/* The place's chunks hold another one's. */
+/* The place's chunks hold the only copy of a content. */
 static bool would_take_late(drive_t *drive, uint32_t place)
 {
-    uint32_t i = drive->overlap_first[place];
-    while (i < drive->overlap_first[place + 1] && !holds_late(&drive->site[drive->overlap[i]]))
-        i++;
-    return i < drive->overlap_first[place + 1];
+    for (uint32_t i = drive->overlap_first[place]; i < drive->overlap_first[place + 1]; i++) {
+        const site_t *overlapping = &drive->site[drive->overlap[i]];
+        if (overlapping->late && overlapping->device && !overlapping->on_host)
+            return true;
+    }
+    return false;
 }
 
-/* A replay may make an older version of what counts as freed, in its own place. */
+/* In its own place a replay may make an older version of what counts as freed. */
 
 static bool operation_takes_late(drive_t *drive, const ebb_action_t *replay, const ebb_trace_operation_t *o)
 {
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
         const uint32_t place = ebb_replay_place(drive, replay, drive->trace->access[i].buffer);
         if (drive->trace->access[i].mode != EBB_READS &&
-            (holds_late(&drive->site[place]) || would_take_late(drive, place)))
+            ((drive->site[place].late && drive->site[place].written) || would_take_late(drive, place)))
             return true;
     }
     return false;

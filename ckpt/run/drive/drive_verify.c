@@ -85,6 +85,13 @@ static void free_copy(drive_t *drive, check_t *c)
     c->copy = (ebb_host_t){.at = NULL};
 }
 
+/* Of a content whose comparison was refused: it may be under way still. */
+static void drop_copy(drive_t *drive, check_t *c)
+{
+    if (c->copy.at && !ebb_await_stream(ebb_stream_handle(stream_of(drive, c))))
+        free_copy(drive, c);
+}
+
 static void keep_copy(drive_t *drive, check_t *c)
 {
     c->copy = (ebb_host_t){ebb_pinned_alloc(drive->device, c->bytes), true, c->bytes};
@@ -144,7 +151,6 @@ void ebb_drive_verify_discard(drive_t *drive, uint32_t action)
     if (index == EBB_NONE || (place < drive->trace->buffer_count && !ebb_site_of(drive, place)->buffer))
         return;
     check_t *c = &drive->check[index];
-    free_copy(drive, c); /* of an earlier content, if its comparison was refused */
     const size_t operand_bytes = drive->issued[c->operation].operand_bytes;
     c->bytes = ebb_content_bytes(drive, ebb_place_now(drive, c->buffer));
     c->trial = drive->learned->any_size
@@ -174,7 +180,7 @@ void ebb_drive_verify_replay(drive_t *drive, uint32_t action)
             ebb_streams_order(drive, c->stream, c->users) ||
             ebb_verify_made(drive->device, drive->learned, c->buffer, stream_of(drive, c),
                             address_of(drive, c), c->bytes)) {
-            free_copy(drive, c);
+            drop_copy(drive, c);
             continue;
         }
         if (c->trial)

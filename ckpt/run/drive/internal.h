@@ -208,13 +208,6 @@ static inline site_t *ebb_site_of(const drive_t *drive, uint32_t place)
     return &drive->site[ebb_place_now(drive, place)];
 }
 
-/* [count] of EBB_NONE; NULL: no memory. */
-static inline uint32_t *ebb_none_array(size_t count)
-{
-    uint32_t *array = malloc((count + 1) * sizeof *array);
-    return array ? memset(array, 0xff, (count + 1) * sizeof *array) : NULL;
-}
-
 /* Unplaced, and not the same in every step: known from the step's beginning, or its allocation, to the step's end. */
 static inline bool ebb_is_passing(const ebb_trace_t *t, uint32_t buffer)
 {
