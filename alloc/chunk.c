@@ -403,5 +403,7 @@ ebb_usage_t ebb_chunks_usage(ebb_device_t *dev)
                          .headroom_bytes = dev->chunks.headroom_bytes,
                          .created_bytes = dev->chunks.created * EBB_CHUNK_BYTES,
                          .peak_bytes = dev->chunks.peak * EBB_CHUNK_BYTES,
-                         .mapped_bytes = (dev->chunks.created - ebb_chunks_free(dev)) * EBB_CHUNK_BYTES};
+                         .mapped_bytes =
+                             (dev->chunks.created - dev->chunks.under_way - ebb_chunks_free(dev)) *
+                             EBB_CHUNK_BYTES};
 }

@@ -449,7 +449,7 @@ void ebb_heap_check(ebb_device_t *dev)
         size_t chunk = i - (r->base - dev->ebb->arena.base) / EBB_CHUNK_BYTES;
         mapped += r->mapped && r->chunk[chunk]; /* not while a plan's ranges share chunks */
     }
-    EBB_ASSERT(mapped == ebb_chunks_created(dev) - ebb_chunks_free(dev) + ghosts);
+    EBB_ASSERT(mapped * EBB_CHUNK_BYTES == ebb_chunks_usage(dev).mapped_bytes + ghosts * EBB_CHUNK_BYTES);
     ebb_spare_check(dev);
     ebb_small_check(dev);
 }
