@@ -1,5 +1,6 @@
 /* nvml_stand_in.c: a libnvidia-ml.so.1 that lists the processes that NVML_SHOWS names: "PID:BYTES,...", `self` for this process's number,
- * `?` for bytes that are not known; of the device on bus BUS those that NVML_SHOWS_BUS names, if that is set. As in its header: nvmlReturn_t is an int, 0 success, 7 too little room. */
+ * `?` for bytes that are not known; of the device on bus BUS those that NVML_SHOWS_BUS names, if that is set. As in its header:
+ * nvmlReturn_t is an int, 0 success, 7 too little room. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -211,13 +211,13 @@ static bool completes(const drive_t *drive, uint32_t replay, uint32_t place)
     return i != EBB_NONE;
 }
 
-/* Before its last replay a content is an older version of what was discarded: it stays given up, and who leaves the plan makes it anew. */
-static void site_replayed(drive_t *drive, uint32_t replay, uint32_t buffer)
+/* Until the replay that completes it a content is an older version of what was discarded: it stays given up, and who leaves the plan
+ * makes it anew. */
+static void site_replayed(drive_t *drive, uint32_t replay, uint32_t planned_place)
 {
-    const uint32_t planned = ebb_plan_place(drive->plan, &drive->plan->action[replay], buffer),
-                   place = ebb_place_now(drive, planned);
+    const uint32_t place = ebb_place_now(drive, planned_place);
     site_t *s = &drive->site[place];
-    const bool partial = s->given_up && !completes(drive, replay, planned);
+    const bool partial = s->given_up && !completes(drive, replay, planned_place);
     site_written(drive, place);
     s->given_up = partial;
     s->device = !partial;
@@ -239,18 +239,18 @@ static ebb_status_t issue_replay(drive_t *drive, uint32_t index)
     const ebb_trace_operation_t *o = &drive->trace->operation[a->operation];
     EBB_TRY(ebb_guard_open_operation(drive, a, a->operation));
     EBB_TRY(ebb_streams_order(drive, a->stream, a->after));
-    if (drive->issued[a->operation]
-            .left_out) { /* what comes behind on that stream relies on its wait all the same */
+    if (drive->issued[a->operation].left_out) {
         settle_left_out(drive, index);
-        return 0;
+        return 0; /* what comes behind on that stream relies on its wait all the same */
     }
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
         const ebb_trace_access_t *access = &drive->trace->access[i];
-        uint32_t place = ebb_replay_place(drive, a, access->buffer);
+        const uint32_t planned = ebb_plan_place(drive->plan, a, access->buffer),
+                       place = ebb_place_now(drive, planned);
         if (access->mode == EBB_READS || !drive->site[place].range ||
             !ebb_trace_is_first(drive->trace, a->operation, i))
             continue;
-        site_replayed(drive, index, access->buffer);
+        site_replayed(drive, index, planned);
         if (access->mode == EBB_REPLACES &&
             (drive->first_touch[access->buffer] != a->operation || drive->learned->any_size))
             EBB_TRY(zero(drive, place, a->stream));

@@ -347,7 +347,6 @@ static bool would_take_late(drive_t *drive, uint32_t place)
 }
 
 /* In its own place a replay may make an older version of what counts as freed. */
-
 static bool operation_takes_late(drive_t *drive, const ebb_action_t *replay, const ebb_trace_operation_t *o)
 {
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {

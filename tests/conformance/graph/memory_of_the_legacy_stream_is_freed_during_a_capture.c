@@ -7,7 +7,7 @@
 CONFORMANCE
 {
     CUdeviceptr p[4];
-    int values[16];
+    int values[4];
     CUstream s = capturing(CU_STREAM_CAPTURE_MODE_RELAXED);
     for (int i = 0; i < 4; i++) {
         OK(cuMemAllocAsync(&p[i], (size_t)4 << (6 * i), CU_STREAM_LEGACY));
