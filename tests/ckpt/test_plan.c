@@ -425,9 +425,67 @@ static void copies_are_spared_of_what_the_host_has(void **state)
     ebb_trace_delete(t);
 }
 
+/* A discard is completed by the first replay, in the buffer's own place, of what last wrote it: not by a copy elsewhere, nor by the
+ * replay of who wrote it before, nor behind a launch that makes it anew. */
+static void content_is_complete_when_its_last_writer_is_replayed(void **state)
+{
+    (void)state;
+    enum { MADE, UPDATED, ANEW, BUFFERS };
+    ebb_trace_t *t = make_trace(0, 0);
+    for (int i = 0; i < BUFFERS; i++)
+        *ebb_trace_add_buffer(t) =
+            (ebb_trace_buffer_t){.bytes = 4 * CHUNK, .born = 0, .dies = 12, .next = EBB_NONE};
+    touch(t, MADE, EBB_REPLACES);    /* 0 */
+    touch(t, UPDATED, EBB_REPLACES); /* 1 */
+    touch(t, UPDATED, EBB_UPDATES);  /* 2 */
+    touch(t, ANEW, EBB_REPLACES);    /* 3 */
+    for (uint32_t b = 0; b < BUFFERS; b++)
+        touch(t, b, EBB_READS);   /* 4 .. 6 */
+    touch(t, ANEW, EBB_REPLACES); /* 7 */
+    for (uint32_t b = 0; b < BUFFERS; b++)
+        touch(t, b, EBB_READS); /* 8 .. 10 */
+    touch(t, MADE, EBB_READS);  /* 11 */
+    ebb_plan_t *p = ebb_plan_new(t);
+    ebb_place_t *scratch = ebb_plan_add_place(p);
+    assert_non_null(scratch);
+    scratch->bytes = 4 * CHUNK;
+    static const struct {
+        ebb_action_kind_t kind;
+        uint32_t point, what /* place, or operation that is replayed */, completed_by;
+        bool elsewhere;
+    } plan[] = {
+        {EBB_DISCARD, 4, MADE, 4, false},        /* 0 */
+        {EBB_DISCARD, 4, UPDATED, 5, false},     /* 1 */
+        {EBB_DISCARD, 4, ANEW, EBB_NONE, false}, /* 2: 7 makes it anew */
+        {EBB_REPLAY, 4, 0, EBB_NONE, true},      /* 3 */
+        {EBB_REPLAY, 4, 0, EBB_NONE, false},     /* 4 */
+        {EBB_REPLAY, 5, 2, EBB_NONE, false},     /* 5 */
+        {EBB_DISCARD, 6, UPDATED, 9, false},     /* 6 */
+        {EBB_REPLAY, 8, 3, EBB_NONE, false},     /* 7: not what is in it since 7 */
+        {EBB_REPLAY, 8, 1, EBB_NONE, false},     /* 8 */
+        {EBB_REPLAY, 9, 2, EBB_NONE, false},     /* 9 */
+        {EBB_REPLAY, 9, 2, EBB_NONE, false},     /* 10: again */
+        {EBB_DISCARD, 12, MADE, EBB_NONE, false},
+    };
+    for (size_t i = 0; i < sizeof plan / sizeof *plan; i++) {
+        act(p, plan[i].kind, plan[i].point, plan[i].what);
+        if (plan[i].elsewhere)
+            assert_true(ebb_plan_add_redirect(p, &p->action[i], MADE, BUFFERS));
+    }
+    uint32_t *completion = ebb_plan_completions(p, t);
+    assert_non_null(completion);
+    for (size_t i = 0; i < sizeof plan / sizeof *plan; i++)
+        if (completion[i] != plan[i].completed_by)
+            fail_msg("action %zu is completed by %u, not by %u", i, completion[i], plan[i].completed_by);
+    free(completion);
+    ebb_plan_delete(p);
+    ebb_trace_delete(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(content_is_complete_when_its_last_writer_is_replayed),
         cmocka_unit_test(copies_are_spared_of_what_the_host_has),
         cmocka_unit_test(written_plan_is_read_again_unchanged),
         cmocka_unit_test(damaged_file_is_refused_or_still_a_plan),
