@@ -406,6 +406,29 @@ static void launch_with_a_table_of_pointers_is_not_replayed(void **state)
     remove(trace);
 }
 
+/* In every step that is learned, gradients are zeros when the first launch comes to them: adding to them looks like replacing them. */
+static void gradients_that_begin_as_zeros_are_added_to(void **state)
+{
+    (void)state;
+    static const char *const runs[][2] = {{TIGHT, "steps=26 clear=1"},
+                                          {TIGHT "EBB_OFFLOAD=0", "steps=26 clear=1"},
+                                          {TIGHT "EBB_OFFLOAD=0", "steps=26 clear=2"},
+                                          {TIGHT "EBB_RECOMPUTE=0", "steps=26 clear=1"}};
+    char settings[256], trace[80], modes[16];
+    snprintf(trace, sizeof trace, "%s.trace", loop_stats);
+    for (int i = 0; i < 4; i++) {
+        loop_statistics_t s;
+        snprintf(settings, sizeof settings, "%s EBB_TRACE=%s", runs[i][0], trace);
+        program_run_t without = loop_run("", runs[i][1]), with = loop_under_ebb(settings, runs[i][1], &s);
+        print_message("%s, %s: %.0f steps driven\n", runs[i][0], runs[i][1], s.driven);
+        assert_same(&without, &with, settings);
+        assert_true(s.driven >= 12 && s.mismatches == 0);
+        modes_of(trace, "weight_gradient", modes);
+        assert_string_equal(modes, "3111");
+    }
+    remove(trace);
+}
+
 /* The device may be larger than the budget. */
 static void budget_below_the_device_is_kept_to(void **state)
 {
@@ -458,6 +481,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(learned_step_says_who_writes_and_its_plan_is_proven),
         cmocka_unit_test(program_that_keeps_to_its_step_is_driven),
+        cmocka_unit_test(gradients_that_begin_as_zeros_are_added_to),
         cmocka_unit_test(probe_for_free_memory_leaves_no_plan),
         cmocka_unit_test(buffers_that_are_others_in_each_step_are_driven),
         cmocka_unit_test(every_policy_is_driven_to_the_same_bits),

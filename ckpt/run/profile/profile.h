@@ -315,7 +315,7 @@ ebb_status_t ebb_hash_read(ebb_hashes_t *hashes, unsigned first, unsigned count,
 
 typedef struct ebb_tiles ebb_tiles_t;
 
-/* Room for so many hashes, results and pairs of found pointers. NULL: the kernels could not be loaded, or there is no
+/* Room for so many hashes, results and sets of found pointers. NULL: the kernels could not be loaded, or there is no
  * memory (logged). */
 ebb_tiles_t *ebb_tiles_new(ebb_device_t *dev, size_t hashes, size_t results, size_t founds);
 void ebb_tiles_delete(ebb_device_t *dev, ebb_tiles_t *tiles); /* nothing may be under way */
@@ -334,18 +334,19 @@ void ebb_tiles_begin(ebb_tile_list_t *list, ebb_tiles_t *tiles, ebb_stream_t *st
  * EBB_NONE; `found`: where pointers in the first tile are noted, or EBB_NONE. */
 void ebb_tiles_hash(ebb_device_t *dev, ebb_tile_list_t *list, CUdeviceptr at, size_t bytes, uint32_t hash,
                     uint32_t result, uint32_t found);
-void ebb_tiles_move(ebb_device_t *dev, ebb_tile_list_t *list, CUdeviceptr to, CUdeviceptr from,
-                    size_t bytes); /* from 0: zeros */
-/* With `other` not 0: that with `a` too, its answers behind those of `b`. */
+/* From 0: zeros. `result`: of the answers whether it is other than zeros, or EBB_NONE. */
+void ebb_tiles_move(ebb_device_t *dev, ebb_tile_list_t *list, CUdeviceptr to, CUdeviceptr from, size_t bytes,
+                    uint32_t result);
+/* With `other` not 0: that with `a` too, its answers behind those of `b`; with `zeros`, behind these whether `a` is other than zeros. */
 void ebb_tiles_compare(ebb_device_t *dev, ebb_tile_list_t *list, CUdeviceptr a, CUdeviceptr b,
-                       CUdeviceptr other, size_t bytes, uint32_t result);
+                       CUdeviceptr other, size_t bytes, uint32_t result, bool zeros);
 /* Issues the rest; the first failure of all. */
 ebb_status_t ebb_tiles_end(ebb_device_t *dev, ebb_tile_list_t *list);
 
 /* The host waits for everything that was issued, and for the results. After that they may be asked for. */
 ebb_status_t ebb_tiles_read(ebb_tiles_t *tiles, ebb_stream_t *stream);
 bool ebb_tiles_result(const ebb_tiles_t *tiles, uint32_t result);
-/* [0] inside of ebb's arena, [1] elsewhere; 0: none. */
+/* [EBB_TILE_FOUND]: words that may lead to the program's buffers, and one elsewhere; 0: none. */
 const uint64_t *ebb_tiles_found(const ebb_tiles_t *tiles, uint32_t found);
 
 static inline uint32_t ebb_tile_count(uint64_t bytes)

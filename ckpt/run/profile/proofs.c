@@ -3,9 +3,9 @@
  * Right behind an operation of the program the same launch is issued again, on copies of all that it touches, in
  * scratch memory that starts as the bytes were before it, and again with all that it writes zeroed. What comes out is
  * compared on the device with what the program's own operation has left. Equal bits prove that the launch gives them
- * again; equal bits in spite of zeros, that it replaces what it writes. Three agreeing replays over two steps are
- * asked for. Nothing but zeros and what was there ever reaches a kernel; where nothing was, in a buffer that the operation is
- * the first to touch, a plan's replay may find anything (plan.h).
+ * again; equal bits in spite of zeros, that it replaces what it writes, unless that was zeros: what adds to zeros looks alike.
+ * Three agreeing replays over two steps are asked for. Nothing but zeros and what was there ever reaches a kernel; where nothing
+ * was, in a buffer that the operation is the first to touch, a plan's replay may find anything (plan.h).
  *
  * Everything is ordered on the operation's stream; the host does not wait. Large buffers that many pointers share
  * are not copied where the operation is known only to read them.
@@ -48,9 +48,11 @@ typedef struct subject {
 /* Replays of one operation in this step, and where their answers are. */
 typedef struct trial {
     uint32_t operation, result;
-    uint32_t tiles;  /* into those of the subjects, but for direct ones */
-    uint64_t zeroed; /* in the replay "zero": written subjects that began as zeros */
-    bool copy, zero; /* which replays there were */
+    uint32_t tiles;   /* into those of the subjects, but for direct ones */
+    uint64_t zeroed;  /* in the replay "zero": written subjects that began as zeros */
+    uint64_t doubted; /* of them: those that may have been zeros before, too */
+    uint32_t before;  /* the results of these: whether it was other than zeros */
+    bool copy, zero;  /* which replays there were */
 } trial_t;
 
 struct ebb_proofs {
@@ -101,15 +103,18 @@ static double guess_rate(const ebb_trace_t *t)
     return rate;
 }
 
-/* Answers for at most so many tiles: of all operations that are open, what is written twice and the rest once. */
-static uint32_t count_results(const ebb_profile_t *l)
+/* Answers for at most so many tiles: of all operations that are open, what is read once; what is written twice, and when it is tried first
+ * twice more. */
+static uint32_t count_results(ebb_device_t *dev, const ebb_profile_t *l)
 {
     const ebb_trace_t *t = l->recorded.trace;
     uint64_t sum = 0;
     for (uint32_t i = 0; i < t->operation_count; i++)
-        for (uint32_t k = 0; ebb_fact_is_open(&l->fact[i]) && k < t->operation[i].access_count; k++)
-            sum += 2 * (uint64_t)ebb_tile_count(
-                           t->buffer[t->access[t->operation[i].first_access + k].buffer].bytes);
+        for (uint32_t k = 0; ebb_fact_is_open(&l->fact[i]) && k < t->operation[i].access_count; k++) {
+            const uint32_t b = t->access[t->operation[i].first_access + k].buffer;
+            const unsigned times = !ebb_profile_writes(dev, l, i, b) ? 1 : l->fact[i].rounds ? 2 : 4;
+            sum += times * (uint64_t)ebb_tile_count(t->buffer[b].bytes);
+        }
     return sum < UINT32_MAX / 2 ? (uint32_t)sum : UINT32_MAX / 2;
 }
 
@@ -144,7 +149,7 @@ bool ebb_proofs_begin(ebb_device_t *dev)
     proofs->profile = l;
     proofs->most_ns = most_ns > 0 ? most_ns : 1e18;
     proofs->bytes_per_ns = guess_rate(l->recorded.trace);
-    proofs->most_results = count_results(l);
+    proofs->most_results = count_results(dev, l);
     proofs->answers = ebb_tiles_new(dev, 1, proofs->most_results, 0);
     return proofs->answers != NULL;
 }
@@ -181,8 +186,8 @@ static size_t room_for(size_t bytes)
     return (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
 }
 
-/* Of the written buffers those that no operation of the step has touched before, a bit each. */
-static uint64_t untouched(struct ebb_proofs *proofs, uint32_t i)
+/* Of the written buffers those that no operation of the step has touched before, a bit each; `born`: those that are born in the step. */
+static uint64_t untouched(struct ebb_proofs *proofs, uint32_t i, bool born)
 {
     const ebb_profile_t *l = proofs->profile;
     const ebb_trace_operation_t *o = &l->recorded.trace->operation[i];
@@ -190,7 +195,8 @@ static uint64_t untouched(struct ebb_proofs *proofs, uint32_t i)
     unsigned written = 0;
     for (unsigned s = 0; s < proofs->count; s++) {
         const subject_t *x = &proofs->subject[s];
-        if (x->writes && written < 64 && l->buffer[x->id].first_use >= o->first_access)
+        if (x->writes && written < 64 && l->buffer[x->id].first_use >= o->first_access &&
+            (!born || l->recorded.trace->buffer[x->id].born != EBB_NONE))
             set |= (uint64_t)1 << written;
         written += x->writes;
     }
@@ -200,18 +206,25 @@ static uint64_t untouched(struct ebb_proofs *proofs, uint32_t i)
 /* Which replays this step has: in the first, one of what was there and one with written parts zeroed; later one with those
  * zeroed that came out the same, and where that would still be too few, another one of what was there. Zeroed are those
  * that may well be replaced, because nothing has touched them before: one that is updated would change what is made from
- * it. Where there are none, all are. */
+ * it. Where there are none, all are. What is born in the step and untouched has held nothing; any other may have held zeros. */
 static void choose_replays(struct ebb_proofs *proofs, uint32_t i)
 {
     const ebb_fact_t *f = &proofs->profile->fact[i];
     unsigned written = 0;
     for (unsigned s = 0; s < proofs->count; s++)
         written += proofs->subject[s].writes;
-    uint64_t all = written < 64 ? ((uint64_t)1 << written) - 1 : ~(uint64_t)0, fresh = untouched(proofs, i);
-    proofs->now = (trial_t){.operation = i, .result = proofs->results};
+    uint64_t all = written < 64 ? ((uint64_t)1 << written) - 1 : ~(uint64_t)0,
+             fresh = untouched(proofs, i, false);
+    proofs->now = (trial_t){.operation = i};
     proofs->now.zeroed = f->rounds ? f->zeroed : fresh ? fresh : all;
+    proofs->now.doubted = f->rounds ? 0 : proofs->now.zeroed & ~untouched(proofs, i, true);
     proofs->now.zero = written != 0; /* of nothing: another one of what was there */
     proofs->now.copy = !proofs->now.zero || !f->rounds || f->agreed + 1 < EBB_LEAST_PROOFS;
+}
+
+static bool is_doubted(const trial_t *trial, unsigned written)
+{
+    return written < 64 && trial->doubted >> written & 1;
 }
 
 static size_t place_subjects(struct ebb_proofs *proofs)
@@ -278,10 +291,13 @@ bool ebb_learn_relieve(ebb_device_t *dev)
 static uint32_t tiles_asked(struct ebb_proofs *proofs)
 {
     uint32_t sum = 0;
+    unsigned written = 0;
     for (unsigned s = 0; s < proofs->count; s++) {
         const subject_t *x = &proofs->subject[s];
         uint32_t tiles = ebb_tile_count(x->buffer->bytes);
         sum += x->direct ? 0 : x->writes ? tiles * (uint32_t)(proofs->now.copy + proofs->now.zero) : tiles;
+        sum += x->writes && is_doubted(&proofs->now, written) ? 2 * tiles : 0; /* before, and since */
+        written += x->writes;
     }
     return sum;
 }
@@ -292,6 +308,7 @@ static ebb_status_t fill(ebb_device_t *dev, const ebb_operation_t *op)
     struct ebb_proofs *proofs = dev->run->proofs;
     ebb_tile_list_t list;
     unsigned written = 0;
+    proofs->now.before = proofs->results;
     ebb_tiles_begin(&list, proofs->answers, op->stream, EBB_TILES_MOVE);
     for (unsigned s = 0; s < proofs->count; s++) {
         subject_t *x = &proofs->subject[s];
@@ -299,11 +316,14 @@ static ebb_status_t fill(ebb_device_t *dev, const ebb_operation_t *op)
             continue;
         x->copy += proofs->scratch->address;
         x->zero += proofs->scratch->address;
+        const bool doubted = x->writes && is_doubted(&proofs->now, written);
         if (!x->writes || proofs->now.copy)
-            ebb_tiles_move(dev, &list, x->copy, x->buffer->address, x->buffer->bytes);
+            ebb_tiles_move(dev, &list, x->copy, x->buffer->address, x->buffer->bytes,
+                           doubted ? proofs->results : EBB_NONE);
+        proofs->results += doubted ? ebb_tile_count(x->buffer->bytes) : 0;
         if (x->writes && proofs->now.zero) {
             bool zeroed = written < 64 && proofs->now.zeroed >> written & 1;
-            ebb_tiles_move(dev, &list, x->zero, zeroed ? 0 : x->buffer->address, x->buffer->bytes);
+            ebb_tiles_move(dev, &list, x->zero, zeroed ? 0 : x->buffer->address, x->buffer->bytes, EBB_NONE);
         }
         written += x->writes;
     }
@@ -363,12 +383,14 @@ static ebb_status_t replay(ebb_device_t *dev, const ebb_operation_t *op, bool ze
     return ebb_relaunch(dev, &issued, op->stream, pointer, count);
 }
 
-/* What came out, in the order in which it is read in judge: of each subject, the replays'. */
+/* What came out, in the order in which it is read in judge: of each subject, the replays', and whether it is other than zeros. */
 static ebb_status_t compare(ebb_device_t *dev, const ebb_operation_t *op)
 {
     struct ebb_proofs *proofs = dev->run->proofs;
     ebb_tile_list_t list;
+    unsigned written = 0;
     proofs->now.tiles = proofs->tiles_count;
+    proofs->now.result = proofs->results;
     ebb_tiles_begin(&list, proofs->answers, op->stream, EBB_TILES_COMPARE);
     for (unsigned s = 0; s < proofs->count; s++) {
         const subject_t *x = &proofs->subject[s];
@@ -381,9 +403,11 @@ static ebb_status_t compare(ebb_device_t *dev, const ebb_operation_t *op)
             return CUDA_ERROR_OUT_OF_MEMORY;
         *tiles = ebb_tile_count(bytes);
         const bool copy = !x->writes || proofs->now.copy, zero = x->writes && proofs->now.zero;
+        const bool doubted = x->writes && is_doubted(&proofs->now, written);
         ebb_tiles_compare(dev, &list, x->buffer->address, copy ? x->copy : x->zero,
-                          copy && zero ? x->zero : 0, bytes, proofs->results);
-        proofs->results += *tiles * (uint32_t)(copy + zero);
+                          copy && zero ? x->zero : 0, bytes, proofs->results, doubted);
+        proofs->results += *tiles * (uint32_t)(copy + zero + doubted);
+        written += x->writes;
     }
     return ebb_tiles_end(dev, &list);
 }
@@ -418,6 +442,20 @@ static bool differs(struct ebb_proofs *proofs, uint32_t *result, uint32_t tiles)
     return any;
 }
 
+/* What came out the same from zeros shows nothing of bytes that were zeros: where they have become something else in a tile, they may have been added
+ * to; where all were, what else would have been replaced is not known. */
+static bool shows_nothing(struct ebb_proofs *proofs, uint32_t *before, uint32_t *after, uint32_t tiles)
+{
+    bool any = false, grown = false;
+    for (uint32_t k = 0; k < tiles; k++) {
+        const bool was = ebb_tiles_result(proofs->answers, (*before)++),
+                   is = ebb_tiles_result(proofs->answers, (*after)++);
+        any |= was;
+        grown |= !was && is;
+    }
+    return grown || !any;
+}
+
 static void judge(ebb_device_t *dev, const trial_t *trial)
 {
     struct ebb_proofs *proofs = dev->run->proofs;
@@ -426,8 +464,8 @@ static void judge(ebb_device_t *dev, const trial_t *trial)
     const ebb_trace_operation_t *o = &t->operation[trial->operation];
     ebb_fact_t *f = &l->fact[trial->operation];
     bool copy_same = true, zero_same = true;
-    uint64_t same = 0;
-    uint32_t result = trial->result, subject = trial->tiles;
+    uint64_t same = 0, doubtful = 0;
+    uint32_t result = trial->result, subject = trial->tiles, before = trial->before;
     unsigned written = 0;
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
         const uint32_t b = t->access[k].buffer;
@@ -439,6 +477,8 @@ static void judge(ebb_device_t *dev, const trial_t *trial)
             copy_same &= !differs(proofs, &result, tiles);
         if (writes && trial->zero && !differs(proofs, &result, tiles))
             same |= (uint64_t)1 << (written & 63);
+        if (writes && is_doubted(trial, written) && shows_nothing(proofs, &before, &result, tiles))
+            doubtful |= (uint64_t)1 << written;
         written += writes;
     }
     uint64_t all = written < 64 ? ((uint64_t)1 << written) - 1 : ~(uint64_t)0;
@@ -448,7 +488,7 @@ static void judge(ebb_device_t *dev, const trial_t *trial)
     /* From zeros not everything need come out. From what did come out, zeroed once more, everything must, if it was
      * all; of some, never tried together, it need not. */
     if (!f->rounds)
-        f->zeroed = same & trial->zeroed;
+        f->zeroed = same & trial->zeroed & ~doubtful;
     else if (trial->zero && !zero_same) {
         f->refuted |= !trial->zeroed || trial->zeroed == all;
         f->zeroed = 0;

@@ -19,7 +19,7 @@ struct ebb_tiles {
 
 static size_t host_bytes(const ebb_tiles_t *t)
 {
-    return (2 * t->founds * sizeof(uint64_t) + t->results + 15) & ~(size_t)7;
+    return (EBB_TILE_FOUND * t->founds * sizeof(uint64_t) + t->results + 15) & ~(size_t)7;
 }
 
 /* Where the program's buffers are. */
@@ -68,7 +68,7 @@ static CUdeviceptr founds_at(const ebb_tiles_t *t)
 
 static CUdeviceptr results_at(const ebb_tiles_t *t)
 {
-    return founds_at(t) + 2 * t->founds * sizeof(uint64_t);
+    return founds_at(t) + EBB_TILE_FOUND * t->founds * sizeof(uint64_t);
 }
 
 /* ---- jobs ---- */
@@ -119,21 +119,28 @@ void ebb_tiles_hash(ebb_device_t *dev, ebb_tile_list_t *l, CUdeviceptr at, size_
 {
     const ebb_tiles_t *t = l->tiles;
     add(dev, l,
-        &(ebb_tile_job_t){.a = at,
-                          .b = found == EBB_NONE ? 0 : founds_at(t) + 2 * found * sizeof(uint64_t),
+        &(ebb_tile_job_t){
+            .a = at,
+            .b = found == EBB_NONE ? 0 : founds_at(t) + EBB_TILE_FOUND * (size_t)found * sizeof(uint64_t),
+            .bytes = bytes,
+            .table = t->device->address + hash * sizeof(uint64_t),
+            .result = result == EBB_NONE ? 0 : results_at(t) + result,
+            .tiles = ebb_tile_count(bytes)});
+}
+
+void ebb_tiles_move(ebb_device_t *dev, ebb_tile_list_t *l, CUdeviceptr to, CUdeviceptr from, size_t bytes,
+                    uint32_t result)
+{
+    add(dev, l,
+        &(ebb_tile_job_t){.a = to,
+                          .b = from,
                           .bytes = bytes,
-                          .table = t->device->address + hash * sizeof(uint64_t),
-                          .result = result == EBB_NONE ? 0 : results_at(t) + result,
+                          .result = result == EBB_NONE ? 0 : results_at(l->tiles) + result,
                           .tiles = ebb_tile_count(bytes)});
 }
 
-void ebb_tiles_move(ebb_device_t *dev, ebb_tile_list_t *l, CUdeviceptr to, CUdeviceptr from, size_t bytes)
-{
-    add(dev, l, &(ebb_tile_job_t){.a = to, .b = from, .bytes = bytes, .tiles = ebb_tile_count(bytes)});
-}
-
 void ebb_tiles_compare(ebb_device_t *dev, ebb_tile_list_t *l, CUdeviceptr a, CUdeviceptr b, CUdeviceptr other,
-                       size_t bytes, uint32_t result)
+                       size_t bytes, uint32_t result, bool zeros)
 {
     add(dev, l,
         &(ebb_tile_job_t){.a = a,
@@ -141,7 +148,8 @@ void ebb_tiles_compare(ebb_device_t *dev, ebb_tile_list_t *l, CUdeviceptr a, CUd
                           .bytes = bytes,
                           .table = other,
                           .result = results_at(l->tiles) + result,
-                          .tiles = ebb_tile_count(bytes)});
+                          .tiles = ebb_tile_count(bytes),
+                          .zeros = zeros});
 }
 
 /* ---- results ---- */
@@ -157,10 +165,10 @@ ebb_status_t ebb_tiles_read(ebb_tiles_t *t, ebb_stream_t *stream)
 
 bool ebb_tiles_result(const ebb_tiles_t *t, uint32_t result)
 {
-    return ((const unsigned char *)(t->host + 2 * t->founds))[result];
+    return ((const unsigned char *)(t->host + EBB_TILE_FOUND * t->founds))[result];
 }
 
 const uint64_t *ebb_tiles_found(const ebb_tiles_t *t, uint32_t found)
 {
-    return t->host + 2 * (size_t)found;
+    return t->host + EBB_TILE_FOUND * (size_t)found;
 }

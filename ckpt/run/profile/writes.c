@@ -408,12 +408,16 @@ static void judge_pointers(ebb_device_t *dev, uint32_t i, const piece_t *p)
     unsigned type;
     if (!found)
         return;
-    const ebb_buffer_t *inside = found[0] ? ebb_buffer_at(dev->ebb, found[0]) : NULL;
-    bool outside =
-        found[1] && !ebb_driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, found[1]);
-    writes->profile->recorded.hidden |= inside && (ebb_buffer_is_large(inside) || inside->is_table) &&
-                                        !inside->pinned && !is_named(writes, i, found[0]);
-    if (inside || outside)
+    const uint64_t elsewhere = found[EBB_TILE_GROUPS];
+    bool is_table =
+        elsewhere && !ebb_driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, elsewhere);
+    for (unsigned k = 0; k < EBB_TILE_GROUPS; k++) {
+        const ebb_buffer_t *b = found[k] ? ebb_buffer_at(dev->ebb, found[k]) : NULL;
+        is_table |= b != NULL;
+        writes->profile->recorded.hidden |=
+            b && (ebb_buffer_is_large(b) || b->is_table) && !b->pinned && !is_named(writes, i, found[k]);
+    }
+    if (is_table)
         writes->profile->fact[i].why = EBB_TABLE;
 }
 

@@ -132,7 +132,7 @@ static void backward(lanes_t *l)
     CHECK(loop_fill(dout, (unsigned)l->step, l->n, l->compute));
     for (int i = l->layers; i-- > 0;) {
         float *din = new_floats(l->n, l->compute);
-        CHECK(loop_backward(din, l->dw[i], dout, l->x[i], l->x[i + 1], l->w[i], l->n, l->m, l->compute));
+        CHECK(loop_backward(din, l->dw[i], dout, l->x[i], l->x[i + 1], l->w[i], l->n, l->m, 0, l->compute));
         order(l->aside, l->compute, l->gradient[i]);
         CHECK(loop_update(l->w[i], l->dw[i], l->counter, 1e-3f, l->m, l->aside));
         if (i % 2 == 0 && is_on(l, l->sync))

@@ -1,6 +1,6 @@
 /* loop.c: a small training loop that can be told to misbehave. It knows nothing of ebb.
  *
- *   loop [layers=N] [steps=N] [mib=N] [through=1] [keep=N] [swap=1] [short=N] [look=N] [mix=SEED] [probe=STEP] [evaluate=N] [couple=1] [poll=1] [deviate=SEED] [diverge=STEP how=WAY every=N until=STEP] [each=STEP] [more=STEP] [grow=STEP] [peek=STEP] [flag=STEP] [hidden=STEP] [fork=STEP] [reset=1]
+ *   loop [layers=N] [steps=N] [mib=N] [through=1] [keep=N] [swap=1] [short=N] [look=N] [mix=SEED] [probe=STEP] [evaluate=N] [couple=1] [clear=1] [poll=1] [deviate=SEED] [diverge=STEP how=WAY every=N until=STEP] [each=STEP] [more=STEP] [grow=STEP] [peek=STEP] [flag=STEP] [hidden=STEP] [fork=STEP] [reset=1]
  *
  * A step: forward through `layers` layers, each activation (mib MiB, in a build with small chunks so many halves of one) its own stream-ordered allocation,
  * backward, update.
@@ -14,6 +14,7 @@
  * probe=STEP    from this step on, behind each: all that is free is allocated, or half of it, and so on, and given back
  * evaluate=N    behind every N-th step a forward pass of two batches, for nothing but the sums
  * couple=1      each activation has a partner of its size, made from the same input; one launch changes both in place, and backward reads both
+ * clear=1       weight gradients are added to, and zeroed behind each step's update; clear=2: in front of each step
  * poll=1        behind each step the stream is asked until it has nothing left to do; it is never waited for
  * deviate=SEED  in a third of the steps after the eighth, at a random place: a launch more (which reads a live
  *               activation), an allocation more, a forward pass that is given up half-way, a free that comes
@@ -159,7 +160,7 @@ static void backward(loop_t *l, int extra_at, int extra)
         l->backward_at = i;
         if (!launch(l, MAKES, din, l->n))
             CHECK(loop_backward(din, l->dw[i], dout, activation(l, i), activation(l, i + 1), l->w[i], l->n,
-                                l->m, l->stream));
+                                l->m, l->clear, l->stream));
         if (l->y[i]) {
             CHECK(loop_probe(l->sums, l->y[i], l->n, l->stream));
             free_floats(l, &l->y[i]);
@@ -208,6 +209,12 @@ static void swap_pair(loop_t *l)
         CHECK(loop_probe(l->sums, l->pair[0], l->n, l->stream));
 }
 
+static void zero_gradients(const loop_t *l)
+{
+    for (int i = 0; i < l->layers; i++)
+        CHECK(cudaMemsetAsync(l->dw[i], 0, l->m * sizeof(float), l->stream));
+}
+
 static void run_step(loop_t *l, int step)
 {
     int extra_at = -1, extra = -1;
@@ -228,6 +235,8 @@ static void run_step(loop_t *l, int step)
     }
     float *late = l->diverge ? NULL : l->late;
     l->late = l->diverge ? l->late : NULL;
+    if (l->clear == 2)
+        zero_gradients(l);
     forward(l, step, l->layers, extra_at, extra);
     if (late) {
         CHECK(loop_probe(l->sums, late, l->late_n, l->stream));
@@ -250,6 +259,8 @@ static void run_step(loop_t *l, int step)
         if (!launch(l, CHANGES, l->w[i], l->m))
             CHECK(loop_update(l->w[i], l->dw[i], l->counter, 1e-3f, l->m, l->stream));
     }
+    if (l->clear == 1)
+        zero_gradients(l);
     loop_diverge_end(l);
     if (l->hidden)
         CHECK(cudaStreamSynchronize(l->stream));
@@ -346,6 +357,7 @@ int main(int argc, char **argv)
     l.probe = trainer_option(argc, argv, "probe", 0);
     l.poll = trainer_option(argc, argv, "poll", 0);
     l.couple = trainer_option(argc, argv, "couple", 0);
+    l.clear = trainer_option(argc, argv, "clear", 0);
     const int fork_at = trainer_option(argc, argv, "fork", 0), reset = trainer_option(argc, argv, "reset", 0);
     l.n = l.full = (size_t)trainer_option(argc, argv, "mib", 4) * CHUNK_FLOATS / 2;
     l.m = CHUNK_FLOATS;

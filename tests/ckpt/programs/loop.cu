@@ -86,10 +86,11 @@ __global__ void input_gradient_kernel(float *din, const float *dout, const float
 }
 BLOCK_SIZE_INDEPENDENT(input_gradient_kernel);
 
+/* add: to what is there. */
 __global__ void weight_gradient_kernel(float *dw, const float *dout, const float *in, const float *out,
-                                       size_t n, size_t m)
+                                       size_t n, size_t m, int add)
 {
-    EACH(j, m) dw[j] = 0;
+    EACH(j, m) dw[j] = add ? dw[j] : 0;
     for (size_t row = 0; row < n; row += m)
         EACH(j, n - row < m ? n - row : m)
         {
@@ -152,9 +153,9 @@ cudaError_t loop_couple(float *x, float *y, size_t n, cudaStream_t stream)
 }
 
 cudaError_t loop_backward(float *din, float *dw, const float *dout, const float *in, const float *out,
-                          const float *w, size_t n, size_t m, cudaStream_t stream)
+                          const float *w, size_t n, size_t m, int add, cudaStream_t stream)
 {
-    weight_gradient_kernel<<<blocks(m), 256, 0, stream>>>(dw, dout, in, out, n, m);
+    weight_gradient_kernel<<<blocks(m), 256, 0, stream>>>(dw, dout, in, out, n, m, add);
     input_gradient_kernel<<<blocks(n), 256, 0, stream>>>(din, dout, out, w, n, m);
     return cudaGetLastError();
 }

@@ -188,7 +188,7 @@ static void run_step(ranks_t *r, int step)
     for (int i = r->layers; i-- > 0;) {
         float *din = new_floats(r, r->n), *w = weights(r, i);
         r->dw[i] = new_floats(r, r->m);
-        CHECK(loop_backward(din, r->dw[i], dout, r->x[i], r->x[i + 1], w, r->n, r->m, r->compute));
+        CHECK(loop_backward(din, r->dw[i], dout, r->x[i], r->x[i + 1], w, r->n, r->m, 0, r->compute));
         give_back(r, w);
         free_floats(r, &r->x[i + 1]);
         free_floats(r, &dout);

@@ -147,8 +147,8 @@ static void train(told_t *t, int step)
     CHECK(loop_fill(dout, 99, t->n, t->stream));
     for (int i = LAYERS; i-- > 0;) {
         float *din = new_floats(t);
-        CHECK(
-            loop_backward(din, t->dw[i], dout, t->x[i], t->x[i + 1], t->w[i], t->n, CHUNK_FLOATS, t->stream));
+        CHECK(loop_backward(din, t->dw[i], dout, t->x[i], t->x[i + 1], t->w[i], t->n, CHUNK_FLOATS, 0,
+                            t->stream));
         if (keeps && i == 0)
             EXPECT(!ebb_memory_release(t->x[1], t->n * sizeof(float)));
         CHECK(cudaFreeAsync(t->x[i + 1], t->stream));

@@ -39,24 +39,29 @@ static __device__ __forceinline__ uint64_t block_max(uint64_t x)
     return x;
 }
 
-/* Words that could be addresses: the largest in [low, high) times 64 KiB, and the largest elsewhere. */
+/* By its 64 KiB, mixed (2^64 over the golden ratio), so that neighbours are in different ones. */
+static __device__ __forceinline__ unsigned group_of(uint64_t word)
+{
+    return (unsigned)((word >> 16) * 0x9e3779b97f4a7c15u >> 60);
+}
+
+/* Words that could be addresses: the largest of each group in [low, high) times 64 KiB, and the largest elsewhere. */
 static __device__ void find_pointers(uint64_t *out, const uint64_t *words, size_t count, uint64_t low, uint64_t high)
 {
-    uint64_t inside = 0, outside = 0;
+    uint64_t inside[EBB_TILE_GROUPS] = {0}, outside = 0;
     for (size_t i = threadIdx.x; i < count; i += blockDim.x) {
         const uint64_t w = words[i];
         if (w % 4 || w >> 32 == 0 || w >> 48)
             continue;
         if (w >> 16 >= low && w >> 16 < high)
-            inside = w > inside ? w : inside;
+            inside[group_of(w)] = w > inside[group_of(w)] ? w : inside[group_of(w)];
         else
             outside = w > outside ? w : outside;
     }
-    inside = block_max(inside);
-    outside = block_max(outside);
-    if (threadIdx.x == 0) {
-        out[0] = inside;
-        out[1] = outside;
+    for (int i = 0; i < EBB_TILE_FOUND; i++) {
+        const uint64_t largest = block_max(i < EBB_TILE_GROUPS ? inside[i] : outside);
+        if (threadIdx.x == 0)
+            out[i] = largest;
     }
 }
 
@@ -91,10 +96,22 @@ extern "C" __global__ void ebb_tiles_move(const __grid_constant__ ebb_tile_jobs_
     const size_t first = (size_t)tile * EBB_TILE_BYTES, bytes = bytes_in(job, tile), count = bytes / 8;
     uint64_t *to = (uint64_t *)(job->a + first);
     const uint64_t *from = (const uint64_t *)(job->b + first);
-    for (size_t i = threadIdx.x; i < count; i += blockDim.x)
-        to[i] = job->b ? from[i] : 0;
-    for (size_t i = 8 * count + threadIdx.x; i < bytes; i += blockDim.x)
-        ((unsigned char *)to)[i] = job->b ? ((const unsigned char *)from)[i] : 0;
+    uint64_t any = 0;
+    for (size_t i = threadIdx.x; i < count; i += blockDim.x) {
+        const uint64_t x = job->b ? from[i] : 0;
+        any |= x;
+        to[i] = x;
+    }
+    for (size_t i = 8 * count + threadIdx.x; i < bytes; i += blockDim.x) {
+        const unsigned char x = job->b ? ((const unsigned char *)from)[i] : 0;
+        any |= x;
+        ((unsigned char *)to)[i] = x;
+    }
+    if (!job->result)
+        return;
+    any = block_max(any);
+    if (threadIdx.x == 0)
+        ((unsigned char *)job->result)[tile] = any != 0;
 }
 BLOCK_SIZE_INDEPENDENT(ebb_tiles_move);
 
@@ -105,24 +122,29 @@ extern "C" __global__ void ebb_tiles_compare(const __grid_constant__ ebb_tile_jo
     const size_t first = (size_t)tile * EBB_TILE_BYTES, bytes = bytes_in(job, tile), count = bytes / 8;
     const uint64_t *a = (const uint64_t *)(job->a + first), *b = (const uint64_t *)(job->b + first);
     const uint64_t *c = job->table ? (const uint64_t *)(job->table + first) : a;
-    uint64_t different = 0, other = 0;
+    uint64_t different = 0, other = 0, any = 0;
     for (size_t i = threadIdx.x; i < count; i += blockDim.x) {
         const uint64_t x = a[i];
+        any |= x;
         different |= x ^ b[i];
         other |= x ^ c[i];
     }
     for (size_t i = 8 * count + threadIdx.x; i < bytes; i += blockDim.x) {
         const unsigned char x = ((const unsigned char *)a)[i];
+        any |= x;
         different |= x ^ ((const unsigned char *)b)[i];
         other |= x ^ ((const unsigned char *)c)[i];
     }
     different = block_max(different);
     other = block_max(other);
+    any = job->zeros ? block_max(any) : 0;
     if (threadIdx.x == 0) {
         unsigned char *result = (unsigned char *)job->result;
         result[tile] = different != 0;
         if (job->table)
             result[job->tiles + tile] = other != 0;
+        if (job->zeros)
+            result[2 * job->tiles + tile] = any != 0;
     }
 }
 BLOCK_SIZE_INDEPENDENT(ebb_tiles_compare);

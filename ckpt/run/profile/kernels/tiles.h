@@ -4,18 +4,20 @@
 
 #include <stdint.h>
 
-enum { EBB_TILE_BYTES = 64 << 10, EBB_TILE_JOBS = 40 };
+/* Words that look like pointers into the range are noted by where they lead, the largest of each group; behind them the largest elsewhere. */
+enum { EBB_TILE_BYTES = 64 << 10, EBB_TILE_JOBS = 40, EBB_TILE_GROUPS = 16, EBB_TILE_FOUND = EBB_TILE_GROUPS + 1 };
 
 /* Bytes [0, bytes) at `a`, aligned to 8, in tiles; the launch has one block a tile, job after job.
- * hash:    table[i] becomes the hash of tile i; result[i], if there is one, whether it was another. `b`: 2 words
- *          that look like pointers, in `low` to `high` and elsewhere; or 0: not looked for (the first tile only)
- * move:    `a` becomes what is at `b`, or zeros if that is 0
- * compare: result[i]: whether `a` and `b` differ in tile i; with a `table`, result[tiles + i]: whether `a` and that do */
+ * hash:    table[i] becomes the hash of tile i; result[i], if there is one, whether it was another. `b`:
+ *          EBB_TILE_FOUND words that look like pointers, in `low` to `high` and elsewhere; or 0: not looked for (the first tile only)
+ * move:    `a` becomes what is at `b`, or zeros if that is 0; result[i], if there is one, whether that is other than zeros
+ * compare: result[i]: whether `a` and `b` differ in tile i; with a `table`, result[tiles + i]: whether `a` and that do; if asked for
+ *          `zeros`, too, result[2 * tiles + i]: whether `a` is other than zeros */
 typedef struct ebb_tile_job {
     uint64_t a, b, bytes;
     uint64_t table;
     uint64_t result; /* bytes, one a tile; 0: none */
-    uint32_t tiles, unused;
+    uint32_t tiles, zeros;
 } ebb_tile_job_t;
 
 typedef struct ebb_tile_jobs {
