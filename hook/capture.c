@@ -16,12 +16,12 @@ static bool pins(ebb_t *ebb, const ebb_mentions_t *m)
 }
 
 /* NULL, and it may touch anything: no host memory. */
-static ebb_mention_t *note(ebb_mentions_t *m, ebb_buffer_t *b, bool copied)
+static ebb_mention_t *note(ebb_mentions_t *m, CUdeviceptr address, bool copied)
 {
     bool added;
-    ebb_mention_t *mention = ebb_table_add(&m->refs, sizeof *mention, b->generation, &added);
+    ebb_mention_t *mention = ebb_table_add(&m->addresses, sizeof *mention, address, &added);
     if (mention && added)
-        *mention = (ebb_mention_t){.ref = ebb_pinned_ref(b)};
+        *mention = (ebb_mention_t){.address = address};
     if (mention)
         mention->copied |= copied;
     else
@@ -31,16 +31,16 @@ static ebb_mention_t *note(ebb_mentions_t *m, ebb_buffer_t *b, bool copied)
 
 static ebb_status_t pin(ebb_mention_t *mention, ebb_buffer_t *b)
 {
-    if (!mention->pinned)
+    if (mention->pinned != b->generation)
         EBB_TRY(ebb_table_pin(b));
-    mention->pinned = true;
+    mention->pinned = b->generation;
     return 0;
 }
 
 ebb_status_t ebb_mentions_add(ebb_mentions_t *m, ebb_buffer_t *b, bool copied)
 {
     ebb_t *ebb = b->range->device->ebb;
-    ebb_mention_t *mention = note(m, b, copied);
+    ebb_mention_t *mention = note(m, b->address, copied);
     if (!mention || (!copied && !pins(ebb, m)))
         return 0;
     const bool were_apart = ebb->hook->apart;
@@ -50,24 +50,29 @@ ebb_status_t ebb_mentions_add(ebb_mentions_t *m, ebb_buffer_t *b, bool copied)
     return copied || pins(ebb, m) ? pin(mention, b) : 0; /* there is more room now */
 }
 
-/* The next one whose buffer is alive, from *at on, 0 at first. NULL: there is none. */
+static ebb_buffer_t *lies_at(ebb_t *ebb, CUdeviceptr address)
+{
+    ebb_buffer_t *b = ebb_buffer_at(ebb, address);
+    return b && address - b->address < b->bytes ? b : NULL; /* not the one that ends there */
+}
+
+/* The next one where a buffer lies, from *at on, 0 at first. NULL: there is none. */
 static ebb_mention_t *next(ebb_t *ebb, const ebb_mentions_t *m, size_t *at, ebb_buffer_t **buffer)
 {
-    ebb_mention_t *mention = m->refs.at;
-    for (; *at < m->refs.room; ++*at)
-        if (mention[*at].ref.generation && (*buffer = ebb_pinned_get(ebb, mention[*at].ref)))
+    ebb_mention_t *mention = m->addresses.at;
+    for (; *at < m->addresses.room; ++*at)
+        if (mention[*at].address && (*buffer = lies_at(ebb, mention[*at].address)))
             return &mention[(*at)++];
     return NULL;
 }
 
 void ebb_mentions_add_all(ebb_t *ebb, ebb_mentions_t *to, const ebb_mentions_t *from)
 {
-    const ebb_mention_t *mention;
-    ebb_buffer_t *b;
-    size_t at = 0;
-    while (to != from && (mention = next(ebb, from, &at, &b))) {
-        ebb_mention_t *own = note(to, b, mention->copied);
-        if (own && pins(ebb, to) && pin(own, b)) { /* it is told at the launch */
+    const ebb_mention_t *mention = from->addresses.at;
+    for (size_t i = 0; to != from && i < from->addresses.room; i++) {
+        ebb_mention_t *own = mention[i].address ? note(to, mention[i].address, mention[i].copied) : NULL;
+        ebb_buffer_t *b = own ? lies_at(ebb, own->address) : NULL; /* none: there may be one at the launch */
+        if (b && pins(ebb, to) && pin(own, b)) {                   /* it is told at the launch */
             to->stays = false;
             ebb_mentions_let_go(ebb, to);
         }
@@ -83,9 +88,9 @@ static void let_go(ebb_t *ebb, const ebb_mentions_t *m, bool copied)
     ebb_buffer_t *b;
     size_t at = 0;
     while ((mention = next(ebb, m, &at, &b)))
-        if (mention->pinned && (copied || !mention->copied)) {
+        if (mention->pinned == b->generation && (copied || !mention->copied)) {
             ebb_buffer_release(b);
-            mention->pinned = false;
+            mention->pinned = 0;
         }
 }
 
@@ -140,11 +145,18 @@ static void uncount(ebb_mentions_t *m)
     m->counted = NULL;
 }
 
+void ebb_mentions_empty(ebb_t *ebb, ebb_mentions_t *m)
+{
+    let_go(ebb, m, true);
+    free(m->addresses.at);
+    m->addresses = (ebb_table_t){0};
+    m->all = false;
+}
+
 void ebb_mentions_clear(ebb_t *ebb, ebb_mentions_t *m)
 {
     uncount(m);
-    let_go(ebb, m, true);
-    free(m->refs.at);
+    ebb_mentions_empty(ebb, m);
     *m = (ebb_mentions_t){0};
 }
 
@@ -227,8 +239,13 @@ void ebb_graph_contains(ebb_t *ebb, const void *handle, const void *body)
     }
     while (outer && outer->within)
         outer = outer->within;
-    inner->within = outer;
-    inner->astray = !outer;
+    if (!outer && inner->within) /* it is known what it is a part of */
+        return;
+    for (graph_t *g = ebb->hook->graphs; g; g = g->next)
+        if (g == inner || g->within == inner) {
+            g->within = outer;
+            g->astray = !outer;
+        }
 }
 
 void ebb_graph_forget(ebb_t *ebb, const void *handle)

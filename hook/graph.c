@@ -206,14 +206,19 @@ static CUresult mention_older(const void *graph, CUgraphNodeType type, const voi
     return mention(graph, &params);
 }
 
-/* The bodies of a conditional node are made with it. */
-static CUresult with_bodies(CUresult result, CUgraph graph, const CUgraphNodeParams *p)
+/* The bodies of a conditional node are made with it. A child graph that is moved into it may have nodes added later (cuda.h,
+ * CUgraphChildGraphNodeOwnership). */
+static CUresult with_parts(CUresult result, CUgraph graph, const CUgraphNodeParams *p)
 {
-    const bool bodies = !result && p->type == CU_GRAPH_NODE_TYPE_CONDITIONAL && p->conditional.phGraph_out;
-    const ebb_device_t *dev = bodies ? ebb_enter_work() : NULL;
+    const bool bodies = !result && p->type == CU_GRAPH_NODE_TYPE_CONDITIONAL && p->conditional.phGraph_out,
+               moved = !result && p->type == CU_GRAPH_NODE_TYPE_GRAPH &&
+                       p->graph.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE;
+    const ebb_device_t *dev = bodies || moved ? ebb_enter_work() : NULL;
     if (!dev)
         return result;
-    for (unsigned i = 0; i < p->conditional.size; i++)
+    if (moved)
+        ebb_graph_contains(dev->ebb, graph, p->graph.graph);
+    for (unsigned i = 0; bodies && i < p->conditional.size; i++)
         ebb_graph_contains(dev->ebb, graph, p->conditional.phGraph_out[i]);
     ebb_unlock();
     return result;
@@ -325,12 +330,12 @@ PLAIN_CALL(cuGraphChildGraphNodeGetGraph, (CUgraphNode at, CUgraph *graph),
 PLAIN_CALL(cuGraphAddNode,
            (CUgraphNode * out, CUgraph graph, const CUgraphNode *nodes, size_t count, CUgraphNodeParams *p),
            AFTER(mention(graph, p),
-                 with_bodies(EBB_PASS(cuGraphAddNode, (out, graph, nodes, count, p)), graph, p)))
+                 with_parts(EBB_PASS(cuGraphAddNode, (out, graph, nodes, count, p)), graph, p)))
 PLAIN_CALL(cuGraphAddNode_v2,
            (CUgraphNode * out, CUgraph graph, const CUgraphNode *nodes, const CUgraphEdgeData *edges,
             size_t count, CUgraphNodeParams *p),
            AFTER(mention(graph, p),
-                 with_bodies(EBB_PASS(cuGraphAddNode_v2, (out, graph, nodes, edges, count, p)), graph, p)))
+                 with_parts(EBB_PASS(cuGraphAddNode_v2, (out, graph, nodes, edges, count, p)), graph, p)))
 PLAIN_CALL(cuGraphNodeSetParams, (CUgraphNode at, CUgraphNodeParams *p),
            AFTER(mention(NULL, p), EBB_PASS(cuGraphNodeSetParams, (at, p))))
 PLAIN_CALL(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode at, CUgraphNodeParams *p),

@@ -152,6 +152,8 @@ static CUresult updated(CUresult result, CUgraphExec exec, CUgraph by)
     ebb_t *ebb = dev->ebb;
     ebb_mentions_t *m = ebb_graph_mentions(ebb, exec);
     const size_t alloc_bytes = m->alloc_bytes; /* an update cannot change it */
+    if (m != ebb_graph_common_mentions(ebb))
+        ebb_mentions_empty(ebb, m);
     ebb_graph_mention(ebb, m, by);
     m->alloc_bytes = alloc_bytes;
     const ebb_nodes_t *older = ebb_graph_nodes(ebb, exec);
@@ -265,7 +267,7 @@ static CUresult launch_whole(ebb_device_t *dev, const graph_launch_t *l, bool ca
     const ebb_mentions_t *common = ebb_graph_common_mentions(ebb);
     if (m && !captured)
         EBB_TRY(prepare_launch(dev, m));
-    size_t room = (m ? m->refs.count : 0) + common->refs.count + 1;
+    size_t room = (m ? m->addresses.count : 0) + common->addresses.count + 1;
     ebb_access_t *access = malloc(room * sizeof *access);
     ebb_operation_t op = {.kind = EBB_OTHER,
                           .stream = ebb_stream_of(dev, l->stream),

@@ -212,14 +212,14 @@ CUresult ebb_nodes_issue(ebb_nodes_t *nodes, CUstream stream);
 /* ---- the buffers that a graph mentions; lock held (capture.c) ---- */
 
 typedef struct ebb_mention {
-    ebb_pinned_ref_t ref; /* the first: the table's key */
-    bool pinned;
+    CUdeviceptr address; /* of a buffer, the table's key: what a launch reaches is the one that lies there by then */
+    uint64_t pinned;     /* the generation of the one that is pinned for this; 0: none */
     bool copied; /* a copy or memset has it: the driver may look at it as long as the graph is made */
 } ebb_mention_t;
 
 /* Each is pinned for as long as the graph mentions it; once graphs have come apart, only what is copied, until the graph has been instantiated. */
 typedef struct ebb_mentions {
-    ebb_table_t refs;      /* ebb_mention_t */
+    ebb_table_t addresses; /* ebb_mention_t */
     size_t alloc_bytes;    /* that the graph allocates itself */
     ebb_device_t *counted; /* on whose budget they count; NULL: they do not */
     bool executable;
@@ -240,9 +240,11 @@ ebb_status_t ebb_mentions_show(ebb_t *ebb, const ebb_mentions_t *mentions);
 void ebb_mentions_let_go(ebb_t *ebb, const ebb_mentions_t *mentions);
 /* What the graph allocates, once. False: it does not fit. */
 bool ebb_mentions_count(ebb_device_t *dev, ebb_mentions_t *mentions);
+/* It mentions no buffer any more; what it allocates stays. */
+void ebb_mentions_empty(ebb_t *ebb, ebb_mentions_t *mentions);
 /* Releases what it holds; it is empty then. */
 void ebb_mentions_clear(ebb_t *ebb, ebb_mentions_t *mentions);
-/* Appends an access for each that is alive, room for refs.count of them. */
+/* Appends an access for each where a buffer lies, room for addresses.count of them. */
 void ebb_mentions_list(ebb_t *ebb, const ebb_mentions_t *mentions, ebb_operation_t *operation);
 
 /* ---- captures (capture.c) ---- */

@@ -50,7 +50,7 @@ static void follow(ebb_t *ebb, const ebb_buffer_t *b)
     ebb_pointer_table_t *table = &ebb->hook->pointers;
     const range_t r = words_in(table, b->address, b->bytes);
     for (size_t i = r.first; i < r.end; i++) {
-        ebb_buffer_t *to = ebb_pinned_get(ebb, table->word[i].to);
+        ebb_buffer_t *to = ebb_buffer_at(ebb, table->word[i].to.address); /* whichever lies there by now */
         if (to && to->followed != table->search)
             table->found[table->found_count++] = to->address;
         if (to)
@@ -262,8 +262,7 @@ static void note_copied(ebb_t *ebb, words_t *words, CUdeviceptr to, CUdeviceptr 
         return;
     const range_t r = words_in(table, from, bytes);
     for (size_t i = r.first; i < r.end; i++)
-        if (ebb_pinned_get(ebb, table->word[i].to))
-            note(ebb, words, table->word[i].at - from + to, table->word[i].to.address);
+        note(ebb, words, table->word[i].at - from + to, table->word[i].to.address);
 }
 
 static bool may_be_followed(ebb_t *ebb, CUdeviceptr at)
@@ -321,8 +320,7 @@ static void keep_before(ebb_t *ebb, words_t *words, CUdeviceptr to, size_t bytes
     const ebb_pointer_table_t *table = &ebb->hook->pointers;
     const range_t r = words_in(table, to, bytes);
     for (size_t i = r.first; i < r.end; i++)
-        if (ebb_pinned_get(ebb, table->word[i].to))
-            note(ebb, words, table->word[i].at, table->word[i].to.address);
+        note(ebb, words, table->word[i].at, table->word[i].to.address);
     if (!words->count)
         return;
     qsort(words->word, words->count, sizeof *words->word, by_place);

@@ -123,6 +123,38 @@ static void captured_work_finds_its_buffers_at_every_launch(void **state)
     find_buffers_at_every_launch(true);
 }
 
+/* A graph has the address; which buffer lies there is asked when it is launched. */
+static void memory_that_takes_an_old_address_is_what_the_graph_reaches(void **state)
+{
+    (void)state;
+    CUgraph graph;
+    CUgraphExec exec;
+    const CUdeviceptr before = a;
+    for (int instantiated_before = 0; instantiated_before < 2; instantiated_before++) {
+        launch_fill(b, 2);
+        OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        launch_add(c, a, b);
+        OK(cuLaunchHostFunc(stream, do_nothing, NULL)); /* it is launched as one */
+        OK(cuMemcpyDtoDAsync(a, c, BUFFER, stream));
+        OK(cuStreamEndCapture(stream, &graph));
+        if (instantiated_before)
+            OK(cuGraphInstantiate(&exec, graph, 0));
+        OK(cuMemFree(a));
+        if (!instantiated_before)
+            OK(cuGraphInstantiate(&exec, graph, 0));
+        OK(cuMemAlloc(&a, BUFFER));
+        assert_int_equal(a, before);
+        launch_fill(a, 5);
+        OK(cuStreamSynchronize(stream));
+        evict();
+        OK(cuGraphLaunch(exec, stream));
+        evict();
+        check(a, 7);
+        OK(cuGraphExecDestroy(exec));
+        OK(cuGraphDestroy(graph));
+    }
+}
+
 /* Five buffers of 4 MiB at once, in a budget of 24, beside what a graph holds. */
 static CUresult touch_five(void)
 {
@@ -631,6 +663,7 @@ int main(void)
     cuGraphDestroy(graph);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(captured_work_finds_its_buffers_at_every_launch),
+        cmocka_unit_test(memory_that_takes_an_old_address_is_what_the_graph_reaches),
         cmocka_unit_test(what_a_graph_mentions_stays_only_where_it_is_launched_as_one),
         cmocka_unit_test(others_come_and_go_while_a_stream_is_captured),
         cmocka_unit_test(graph_that_does_not_fit_is_launched_node_by_node),

@@ -221,7 +221,7 @@ static void mentions_hold_each_buffer_once_per_graph(void **state)
     ebb_lock();
     for (int i = 0; i < 3 * COUNT; i++)
         ebb_mentions_add(&one, b[i % COUNT], false);
-    assert_int_equal(one.refs.count, COUNT);
+    assert_int_equal(one.addresses.count, COUNT);
     ebb_mentions_add_all(&ebb_global, &two, &one);
     ebb_mentions_add_all(&ebb_global, &two, &two);
     for (int i = 0; i < COUNT; i++) {

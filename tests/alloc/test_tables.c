@@ -109,6 +109,24 @@ static void pointers_from_pageable_memory_are_seen(void **state)
     follow(table, 10);
 }
 
+/* The program sees that no address has changed, and does not bring the table again. */
+static void memory_that_takes_an_old_address_is_followed(void **state)
+{
+    (void)state;
+    CUdeviceptr before[COUNT];
+    memcpy(before, target, sizeof before);
+    OK(cuMemcpyHtoD(table, before, sizeof before));
+    for (int i = 0; i < COUNT; i++) {
+        OK(cuMemFree(target[i]));
+        OK(cuMemAlloc(&target[i], BUFFER));
+    }
+    assert_memory_equal(before, target, sizeof before);
+    OK(cuMemcpyDtoD(table + 1024, table, sizeof before));
+    fill(60);
+    follow(table, 60);
+    follow(table + 1024, 60);
+}
+
 static void pointers_from_pinned_memory_are_seen_by_either_copy(void **state)
 {
     (void)state;
@@ -349,6 +367,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensor_maps_are_seen),
         cmocka_unit_test(pointers_from_pageable_memory_are_seen),
+        cmocka_unit_test(memory_that_takes_an_old_address_is_followed),
         cmocka_unit_test(pointers_from_pinned_memory_are_seen_by_either_copy),
         cmocka_unit_test(tables_are_followed_where_they_are_copied_to),
         cmocka_unit_test(tables_are_followed_by_tables),
