@@ -223,8 +223,13 @@ static bool write_place(walk_t *w, actor_t actor, uint32_t place, uint32_t conte
 static bool evict(walk_t *w, uint32_t place)
 {
     holding_t *h = &w->place[place];
+    const uint32_t buffer = place < w->plan->buffer_count ? w->of[place] : EBB_NONE;
     if (h->content == EBB_NONE)
         return ebb_check_fails(w, EBB_FAULT_CONTENT, "an evict of a place that holds nothing");
+    if (buffer != EBB_NONE && w->alive[buffer] && h->content != w->current[buffer])
+        return ebb_check_fails(w, EBB_FAULT_CONTENT,
+                               "an evict of what live buffer %u was: its block would be taken for what it is",
+                               buffer);
     if (!touch(w, (actor_t){out_of(w), true}, place, false))
         return false;
     if (!comes_after(w, out_of(w), in_of(w), h->host_read_at))
@@ -283,7 +288,8 @@ static bool check_small(walk_t *w, actor_t actor, const touch_t *u)
     if (w->current[u->buffer] != u->before)
         return ebb_check_fails(w, EBB_FAULT_CONTENT, "small buffer %u is not what operation %u read",
                                u->buffer, w->plan->action[w->action].operation);
-    return touch(w, actor, w->at[u->buffer], false);
+    /* Ordered like a write: the launch may count there, and leave the word as it was. */
+    return touch(w, actor, w->at[u->buffer], true);
 }
 
 static bool read_one(walk_t *w, actor_t actor, const touch_t *u)

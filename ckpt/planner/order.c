@@ -109,6 +109,13 @@ static uint32_t wait_for_touch(const ordering_t *o, uint32_t *clock, uint32_t in
     return waited;
 }
 
+/* A replay's read of a small buffer is ordered like a write: the launch may count there, and leave the word as it was. */
+static bool writes_in(const ordering_t *o, const ebb_event_t *event, const ebb_touch_t *touch)
+{
+    return touch->mode != EBB_READS ||
+           (event->replay && o->model->trace->buffer[touch->buffer].bytes <= EBB_SMALL_BYTES);
+}
+
 /* The streams that an event's must wait for. */
 static uint32_t touch_all(ordering_t *o, const ebb_event_t *event)
 {
@@ -119,12 +126,12 @@ static uint32_t touch_all(ordering_t *o, const ebb_event_t *event)
     uint32_t waited = resident ? wait_for(o, now_of(o, stream), o->taken) : 0;
     for (uint32_t k = from; k < to; k++)
         waited |= wait_for_touch(o, now_of(o, stream), touched(o, event, m->touch[k].buffer),
-                                 m->touch[k].mode != EBB_READS, event->replay);
+                                 writes_in(o, event, &m->touch[k]), event->replay);
     const uint32_t now = ++now_of(o, stream)[stream];
     if (resident)
         o->resident[stream] = now;
     for (uint32_t k = from; k < to; k++) {
-        const bool writes = m->touch[k].mode != EBB_READS;
+        const bool writes = writes_in(o, event, &m->touch[k]);
         const uint32_t interval = touched(o, event, m->touch[k].buffer);
         if (takes_chunks(o, interval, writes)) {
             o->takes[interval] = false;

@@ -458,6 +458,34 @@ scene_t scene_streams_drop(void)
     return s;
 }
 
+/* The same, where the launch that makes 1 reads small 3, and so does one of a third stream: each may count in it, and leave it as it was. */
+scene_t scene_streams_counter(void)
+{
+    scene_t s = begin();
+    add_buffer(&s, CHUNK, 0, 6);
+    add_buffer(&s, CHUNK, 1, 6);
+    add_buffer(&s, CHUNK, 2, 4);
+    add_buffer(&s, 8, NEVER, NEVER);
+    add_operation(&s, "w0");
+    add_operation(&s, "r0 r3 w1");
+    add_operation(&s, "w2");
+    add_operation(&s, "r2");
+    add_operation(&s, "r3");
+    add_operation(&s, "r1 u0");
+    trace_set_streams(s.trace, "001120");
+    begin_plan(&s, 2, 0);
+    scene_put(&s, 0, 0, 1);
+    scene_put(&s, 1, 1, 1);
+    scene_put(&s, 2, 1, 1);
+    scene_add_copy(&s, EBB_DISCARD, 2, 1, NEVER, NEVER);
+    add_order(&s, 2, 1, 1 << 0);
+    ebb_action_t *replay = scene_add_replay(&s, 5, 1);
+    replay->stream = 1;
+    replay->after = 1 << 0 | 1 << 2;
+    add_order(&s, 5, 0, 1 << 1);
+    return s;
+}
+
 /* ---- resident operations ---- */
 
 /* As scene_offload, but for a resident operation, which the fetch is issued and over before. */

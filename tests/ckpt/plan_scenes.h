@@ -31,6 +31,7 @@ scene_t scene_streams_offload(void);
 scene_t scene_streams_share(void);
 scene_t scene_streams_halves(void);
 scene_t scene_streams_drop(void);
+scene_t scene_streams_counter(void);
 scene_t scene_resident(void);
 scene_t scene_streams_resident(void);
 

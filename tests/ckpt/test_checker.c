@@ -32,6 +32,7 @@ static scene_t (*const scenes[])(void) = {scene_keep,
                                           scene_streams_offload,
                                           scene_streams_share,
                                           scene_streams_drop,
+                                          scene_streams_counter,
                                           scene_resident,
                                           scene_streams_resident};
 enum { SCENES = sizeof scenes / sizeof *scenes };

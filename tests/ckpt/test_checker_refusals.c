@@ -124,6 +124,15 @@ EDIT(replay_unordered_write)
     s->plan->action[2].stream = 0;
     s->plan->action[2].after = 0;
 }
+EDIT(replay_beside_another_count)
+{
+    s->plan->action[2].after = 1 << 0;
+}
+EDIT(evict_older)
+{
+    scene_add_copy(s, EBB_EVICT, 4, 1, NEVER, NEVER);
+    scene_swap_actions(s, 2, 3);
+}
 EDIT(replay_not_waited_for)
 {
     scene_remove_action(s, 3);
@@ -640,6 +649,8 @@ static const mutation_t mutations[] = {
     M(scene_streams_drop, replay_unordered_write,
       "point 4, action 2 (replay): the write of place 1 is not ordered after the write of chunk 1 on stream "
       "1"),
+    M(scene_streams_counter, replay_beside_another_count,
+      "action 2 (replay): the write of small buffer 3 is not ordered after the read of it on stream 2"),
     M(scene_streams_drop, replay_not_waited_for,
       "operation 4: the read of place 1 is not ordered after the write of chunk 1 on stream 1"),
     M(scene_streams_drop, replay_on_none_such, "action 2 is on stream 2 of 2"),
@@ -653,6 +664,7 @@ static const mutation_t mutations[] = {
     M(scene_streams_resident, resident_forgotten,
       "operation 3: place 1 takes chunk 0 while a resident kernel may be running on stream 2"),
     M(scene_drop, discard_older, "a discard of what live buffer 1 was"),
+    M(scene_drop, evict_older, "an evict of what live buffer 1 was"),
     M(scene_drop, moved_kept, "is to stay on the device"),
     M(scene_offload, moved_kept, "is to stay on the device"),
     M(scene_untouched, start_kept, "is to stay on the device"),

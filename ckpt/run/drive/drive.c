@@ -328,6 +328,8 @@ static ebb_status_t join_here(drive_t *drive, uint32_t operation, uint32_t strea
 {
     CUstream compute = ebb_stream_handle(ebb_drive_stream(drive, stream));
     CUevent *pair = stall_events(drive, operation, drive->step);
+    if (ebb_stream_is_gone(ebb_drive_stream(drive, stream)))
+        return ebb_fail(CUDA_ERROR_INVALID_HANDLE, "a stream of the plan's that is gone", 0);
     count_stall(drive, pair);
     EBB_DRIVER(cuEventRecord, 0, (pair[0], compute));
     for (uint32_t i = drive->join_first[operation]; i < drive->join_first[operation + 1]; i++)
@@ -544,7 +546,7 @@ ebb_buffer_t *ebb_drive_serve(ebb_device_t *dev, const ebb_request_t *q)
         return NULL;
     ebb_drive_fit(dev, q);
     ebb_buffer_t *b = serve_birth(ebb_driven(dev), q);
-    if (!b && ebb_drive_change_over(dev, q, NULL))
+    if (!b && ebb_driven(dev)->active && ebb_drive_change_over(dev, q, NULL)) /* no room may have ended it */
         b = serve_birth(ebb_driven(dev), q);
     drive_t *drive = ebb_driven(dev); /* it stays from here on */
     if (!b && drive->active && ebb_drive_skip(drive, q, NULL))
@@ -717,6 +719,11 @@ static void pass_on(drive_t *drive)
 
 void ebb_drive_end_step(drive_t *drive)
 {
+    const char *why = ebb_unplanned_takes_late(drive, UINT32_MAX - 1);
+    if (why) {
+        ebb_drive_leave(drive->device, why);
+        return;
+    }
     if (issue_actions(drive, UINT32_MAX - 1) ||
         ebb_streams_order(drive, first_stream(drive), EBB_ALL_STREAMS)) {
         ebb_log(EBB_WARN, "%s", ebb_last_failure());

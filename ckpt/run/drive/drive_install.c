@@ -27,7 +27,10 @@ ebb_buffer_t *ebb_recorded_buffer(ebb_device_t *dev, const ebb_recording_t *lear
         return b && ebb_place_has_room(t, b->bytes) ? b : NULL;
     }
     ebb_buffer_t *b = ebb_buffer_at(dev->ebb, learned->address[id]);
-    return b && b->generation == learned->generation[id] ? b : NULL;
+    const bool is_it = b && b->generation == learned->generation[id];
+    return is_it && (t->pinned || !b->pinned || !ebb_buffer_is_large(b))
+               ? b
+               : NULL; /* it may have been pinned since */
 }
 
 bool ebb_drive_knows_all(ebb_device_t *dev, const ebb_recording_t *learned, ebb_buffer_t *const *present,

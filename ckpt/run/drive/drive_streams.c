@@ -2,8 +2,8 @@
  * the plan counts on.
  *
  * The plan knows the events of one step: which were recorded before which operation, and which stream waited for them before which
- * one. The program may record and wait as it likes, with whatever events, as long as each of these waits comes in time, for
- * something on the same stream that was recorded no earlier.
+ * one. The program may record and wait as it likes, with whatever events and by way of whatever streams, as long as each stream is in
+ * time behind all that it was behind in the recorded step.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -47,8 +47,6 @@ ebb_status_t ebb_streams_after(drive_t *drive, CUstream waiter, uint32_t after, 
 
 ebb_status_t ebb_streams_order(drive_t *drive, uint32_t stream, uint32_t after)
 {
-    if (!after)
-        return 0;
     if (ebb_stream_is_gone(ebb_drive_stream(drive, stream)))
         return ebb_fail(CUDA_ERROR_INVALID_HANDLE, "a stream of the plan's that is gone", 0);
     return ebb_streams_after(drive, ebb_stream_handle(ebb_drive_stream(drive, stream)), after,
@@ -74,19 +72,44 @@ ebb_status_t ebb_streams_scatter(drive_t *drive, uint32_t stream, uint32_t other
 
 /* ---- the program's events ---- */
 
-static bool add_edge(drive_t *drive, const ebb_trace_sync_t *wait)
+/* A wait of the recorded step, for what the event has reached: an edge for each stream of which that is more than what is known. */
+static bool add_edges(drive_t *drive, const ebb_trace_sync_t *wait, const uint32_t *event)
 {
-    const ebb_trace_sync_t *record = wait;
-    while (record > drive->trace->sync && (record->what != EBB_SYNC_RECORD || record->id != wait->id))
-        record--;
-    if (record->what != EBB_SYNC_RECORD || record->id != wait->id || record->stream == wait->stream ||
-        !record->before || wait->before >= drive->trace->operation_count)
-        return true;
-    ebb_drive_edge_t *e = ebb_array_append((void **)&drive->order.edge, &drive->order.edge_count,
-                                           &drive->order.edge_room, sizeof *e);
-    if (e)
-        *e = (ebb_drive_edge_t){record->stream, record->before, wait->stream, wait->before};
-    return e;
+    uint32_t *reached = drive->order.reached[wait->stream];
+    for (uint32_t from = 0; from < drive->streams; from++) {
+        if (from == wait->stream || event[from] <= reached[from] ||
+            wait->before >= drive->trace->operation_count)
+            continue;
+        ebb_drive_edge_t *e = ebb_array_append((void **)&drive->order.edge, &drive->order.edge_count,
+                                               &drive->order.edge_room, sizeof *e);
+        if (!e)
+            return false;
+        *e = (ebb_drive_edge_t){from, event[from], wait->stream, wait->before};
+        reached[from] = event[from];
+    }
+    return true;
+}
+
+/* As the checker walks through them (checker/walk.c). An event that was not recorded before in the step orders nothing. */
+static bool list_edges(drive_t *drive)
+{
+    const ebb_trace_t *t = drive->trace;
+    uint32_t(*event)[EBB_PLAN_STREAMS] = calloc((size_t)t->sync_count + 1, sizeof *event);
+    bool good = event;
+    for (uint32_t i = 0; good && i < t->sync_count; i++) {
+        const ebb_trace_sync_t *m = &t->sync[i];
+        if (m->id >= t->sync_count)
+            continue;
+        if (m->what == EBB_SYNC_RECORD) {
+            memcpy(event[m->id], drive->order.reached[m->stream], sizeof *event);
+            event[m->id][m->stream] = m->before;
+        } else if (m->what == EBB_SYNC_WAIT) {
+            good = add_edges(drive, m, event[m->id]);
+        }
+    }
+    free(event);
+    memset(drive->order.reached, 0, sizeof drive->order.reached);
+    return good;
 }
 
 ebb_status_t ebb_streams_set_up(drive_t *drive)
@@ -101,9 +124,8 @@ ebb_status_t ebb_streams_set_up(drive_t *drive)
         if (ebb_stream_handle(ebb_drive_stream(drive, s)) == CU_STREAM_PER_THREAD)
             return ebb_fail(CUDA_ERROR_NOT_SUPPORTED, "a step on a thread's own stream", 0);
     }
-    for (uint32_t i = 0; i < drive->trace->sync_count; i++)
-        if (drive->trace->sync[i].what == EBB_SYNC_WAIT && !add_edge(drive, &drive->trace->sync[i]))
-            return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
+    if (!list_edges(drive))
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
     EBB_DRIVER(cuEventCreate, 0, (&drive->order.turn, CU_EVENT_DISABLE_TIMING));
     ebb_run_want_order(drive->device->ebb, true);
     return 0;
@@ -134,6 +156,7 @@ static ebb_drive_event_t *find_recorded(drive_t *drive, CUevent event)
     return NULL;
 }
 
+/* A stream that is none of the plan's, too: the event is no longer what it was. */
 static void note_record(drive_t *drive, uint32_t stream, CUevent event)
 {
     ebb_drive_event_t *r = find_recorded(drive, event);
@@ -141,7 +164,11 @@ static void note_record(drive_t *drive, uint32_t stream, CUevent event)
         r = ebb_array_append((void **)&drive->order.recorded, &drive->order.recorded_count,
                              &drive->order.recorded_room, sizeof *r);
     if (r)
-        *r = (ebb_drive_event_t){event, stream, cursor(drive)};
+        *r = (ebb_drive_event_t){.event = event};
+    if (r && stream < drive->streams) {
+        memcpy(r->reached, drive->order.reached[stream], sizeof r->reached);
+        r->reached[stream] = cursor(drive);
+    }
     drive->order.failed |= !r;
 }
 
@@ -155,16 +182,15 @@ void ebb_drive_ordered(ebb_device_t *dev, const ebb_order_t *o)
     if ((o->kind != EBB_ORDER_RECORD && o->kind != EBB_ORDER_WAIT) || !o->stream)
         return;
     const uint32_t stream = ebb_drive_stream_number(drive, o->stream);
-    /* On a stream that is none of the plan's, too: the event is no longer what it was. */
     if (o->kind == EBB_ORDER_RECORD) {
         note_record(drive, stream, o->event);
         return;
     }
     const ebb_drive_event_t *r = find_recorded(drive, o->event);
-    if (!r || r->stream >= drive->streams || stream >= drive->streams)
-        return;
-    uint32_t *reached = &drive->order.reached[stream][r->stream];
-    *reached = r->cursor > *reached ? r->cursor : *reached;
+    for (uint32_t from = 0; r && stream < drive->streams && from < drive->streams; from++) {
+        uint32_t *reached = &drive->order.reached[stream][from];
+        *reached = r->reached[from] > *reached ? r->reached[from] : *reached;
+    }
 }
 
 const char *ebb_streams_before(drive_t *drive, uint32_t operation)

@@ -390,16 +390,23 @@ const char *ebb_unplanned_end_step(drive_t *drive)
                                                            : "a buffer that outlives the step was freed";
 }
 
+static const char needs_memory[] = "a buffer was not freed, and the plan needs its memory";
+
+const char *ebb_unplanned_takes_late(drive_t *drive, uint32_t point)
+{
+    for (uint32_t i = drive->next_action;
+         drive->late && i < drive->plan->action_count && drive->plan->action[i].point <= point; i++)
+        if (action_takes_late(drive, &drive->plan->action[i]))
+            return needs_memory;
+    return NULL;
+}
+
 const char *ebb_unplanned_late_frees(drive_t *drive)
 {
     const char *why = mark_late(drive, drive->cursor);
+    if (!why)
+        why = ebb_unplanned_takes_late(drive, drive->cursor);
     if (why || !drive->late)
         return why;
-    for (uint32_t i = drive->next_action;
-         i < drive->plan->action_count && drive->plan->action[i].point <= drive->cursor; i++)
-        if (action_takes_late(drive, &drive->plan->action[i]))
-            return "a buffer was not freed, and the plan needs its memory";
-    return operation_takes_late(drive, NULL, &drive->trace->operation[drive->cursor])
-               ? "a buffer was not freed, and the plan needs its memory"
-               : NULL;
+    return operation_takes_late(drive, NULL, &drive->trace->operation[drive->cursor]) ? needs_memory : NULL;
 }

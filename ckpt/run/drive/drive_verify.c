@@ -85,7 +85,7 @@ static void free_copy(drive_t *drive, check_t *c)
     c->copy = (ebb_host_t){.at = NULL};
 }
 
-/* Of a content whose comparison was refused: it may be under way still. */
+/* Of a content whose comparison was refused, or one that was refused itself: it may be under way still. */
 static void drop_copy(drive_t *drive, check_t *c)
 {
     if (c->copy.at && !ebb_await_stream(ebb_stream_handle(stream_of(drive, c))))
@@ -97,7 +97,7 @@ static void keep_copy(drive_t *drive, check_t *c)
     c->copy = (ebb_host_t){ebb_pinned_alloc(drive->device, c->bytes), true, c->bytes};
     if (c->copy.at && ebb_copy_pieces(drive->device, EBB_OUT, address_of(drive, c), c->copy.at, c->bytes,
                                       stream_of(drive, c)))
-        free_copy(drive, c);
+        drop_copy(drive, c);
 }
 
 static bool restore(drive_t *drive, const check_t *c)

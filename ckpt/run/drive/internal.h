@@ -78,10 +78,10 @@ typedef struct ebb_drive_copy {
     size_t bytes;                /* behind which `done` is; 0: none yet */
 } ebb_drive_copy_t;
 
-/* An event of the program's, recorded in this step. */
+/* An event of the program's, recorded in this step: how far each stream is then for those that have waited for it. */
 typedef struct ebb_drive_event {
     CUevent event;
-    uint32_t stream, cursor;
+    uint32_t reached[EBB_PLAN_STREAMS]; /* [from] */
 } ebb_drive_event_t;
 
 /* How the program orders its streams, where there are several. */
@@ -91,7 +91,7 @@ typedef struct ebb_drive_order {
     uint32_t edge_count, edge_room, next_edge;
     ebb_drive_event_t *recorded;
     uint32_t recorded_count, recorded_room;
-    /* [to][from]: in this step `to` has waited for what `from` was given before this operation */
+    /* [to][from]: in this step `to` has waited for what `from` was given before this operation, be it by way of others */
     uint32_t reached[EBB_PLAN_STREAMS][EBB_PLAN_STREAMS];
     bool failed; /* no memory to remember an event */
 } ebb_drive_order_t;
@@ -382,6 +382,8 @@ bool ebb_unplanned_allocation(ebb_device_t *dev, const ebb_request_t *request);
 /* Before the operation at the cursor, and behind the last one: NULL, or why buffers that should be gone, or are, are in the way. */
 const char *ebb_unplanned_end_step(drive_t *drive);
 const char *ebb_unplanned_late_frees(drive_t *drive);
+/* Nor do the plan's next actions, up to a point. */
+const char *ebb_unplanned_takes_late(drive_t *drive, uint32_t point);
 /* The plan still needs the buffer: recipes may read it, or it outlives the step. */
 bool ebb_unplanned_needs(const drive_t *drive, uint32_t buffer);
 /* It is freed when that is not so any more (ebb_drive_put_off_free). False: it is not. */

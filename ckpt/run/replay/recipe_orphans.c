@@ -176,7 +176,7 @@ static void note_operations(ebb_device_t *dev, ebb_orphans_t *left)
     for (uint32_t i = 0; i <= left->cursor; i++) {
         for (; stray < left->stray_count && left->stray[stray].before == i; stray++)
             ebb_recipe_note_stray(dev, left->stray[stray].id);
-        if (i < left->cursor)
+        if (i < left->cursor && !recipes->issued[i].left_out)
             ebb_recipe_note(dev, i, ebb_recorded(dev, i)->proofs != 0 && is_kept(dev, i));
     }
 }

@@ -134,6 +134,7 @@ static void begin_drop(ebb_buffer_t *b, ebb_residence_t *r)
     r->same = false;
     r->dropping = true;
     r->left = looked;
+    r->hashed &= !keep_copy; /* of what the block is about to hold there is no hash */
     if (keep_copy && out && !ebb_mark_join(out, looked) && copy_out(b, r))
         r->left = ebb_mark_here(out); /* a part of it may be under way */
 }
