@@ -523,6 +523,7 @@ void ebb_context_ends(ebb_device_t *dev)
     ebb_run_interrupted(dev, "the context is destroyed");
     ebb_wait_for_device(dev->ebb);
     ebb_streams_end(dev);
+    ebb_signatures_forget(dev->ebb); /* its functions' handles may come again */
     ebb_heap_abandon(dev, ebb_run_freeing);
     ebb_run_ended(dev);
     dev->context = NULL;
@@ -536,6 +537,7 @@ void ebb_context_gone(CUdevice device)
     if (dev) {
         ebb_lock_device(dev);
         ebb_streams_end(dev);
+        ebb_signatures_forget(dev->ebb);
         dev->context = NULL;
         dev->orphaned = true;
         ebb_log(EBB_INFO, "the context is gone, ebb's work in it ends");
