@@ -449,8 +449,6 @@ void ebb_stream_synchronised(ebb_stream_t *stream, uint64_t number);
 void ebb_stream_forget(ebb_device_t *dev, ebb_stream_t *stream);
 /* It has been: its handle is none any more, but there may be marks of it. */
 bool ebb_stream_is_gone(const ebb_stream_t *stream);
-/* All that the legacy default stream was given is known to be done, without asking the driver. */
-bool ebb_legacy_stream_is_idle(const ebb_device_t *dev);
 
 /* Like ebb_mark_reached, but asks the driver at most once about each stream until ebb_marks_ask_again: for
  * walks over many marks. May say no a little longer than need be. */

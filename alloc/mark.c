@@ -80,14 +80,6 @@ bool ebb_stream_is_gone(const ebb_stream_t *s)
     return s->handle == (CUstream)s;
 }
 
-bool ebb_legacy_stream_is_idle(const ebb_device_t *dev)
-{
-    const ebb_stream_t *s = dev->ebb->streams;
-    while (s && (s->handle || s->device != dev))
-        s = s->next;
-    return !s || s->reached >= s->issued;
-}
-
 ebb_mark_t ebb_mark_here(ebb_stream_t *s)
 {
     return (ebb_mark_t){.stream = s, .number = s->issued};

@@ -321,21 +321,15 @@ static ebb_status_t wait_for_others(const ebb_stream_t *stream, const ebb_buffer
 /* A free is ordered on its stream, which the program has put behind every use: by events, or by what CUDA says of the legacy default stream.
  * Work in that waits for all blocking streams, and what these are given next waits for it (CUDA driver API, "Stream synchronization
  * behavior"). As ebb gives the driver nothing to do for a free, these rules would order nothing, and a stream without work would count as
- * done with it once the program has asked for that stream: between the legacy stream and others the free's stream is made to wait here, also
- * where the legacy stream has been given something else in between. */
+ * done with it once the program has asked for that stream: between the legacy stream and others the free's stream is made to wait here. */
 static ebb_status_t order_free(ebb_stream_t *stream, const ebb_buffer_t *b)
 {
-    bool by_rule = ebb_is_legacy_stream(ebb_stream_handle(stream)) || b->use_count > EBB_USE_MARKS,
-         elsewhere = false;
-    for (unsigned i = 0; i < b->use_count && i < EBB_USE_MARKS; i++) {
+    bool by_rule = ebb_is_legacy_stream(ebb_stream_handle(stream)) || b->use_count > EBB_USE_MARKS;
+    for (unsigned i = 0; i < b->use_count && i < EBB_USE_MARKS; i++)
         by_rule |= ebb_is_legacy_stream(ebb_stream_handle(b->use[i].stream));
-        elsewhere |= b->use[i].stream != stream;
-    }
-    if (ebb_captures_under_way(&ebb_global))
-        return by_rule ? wait_for_others(stream, b) : 0;
-    if (elsewhere && !by_rule)
-        by_rule = !ebb_legacy_stream_is_idle(ebb_stream_device(stream));
-    return by_rule ? ebb_buffer_join(stream, b) : 0;
+    return !by_rule                              ? 0
+           : ebb_captures_under_way(&ebb_global) ? wait_for_others(stream, b)
+                                                 : ebb_buffer_join(stream, b);
 }
 
 /* Of memory that is ebb's: also from a stream of another context, where it waits as cuMemFree does. */
