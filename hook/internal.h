@@ -217,7 +217,8 @@ typedef struct ebb_mention {
     bool copied; /* a copy or memset has it: the driver may look at it as long as the graph is made */
 } ebb_mention_t;
 
-/* Each is pinned for as long as the graph mentions it; once graphs have come apart, only what is copied, until the graph has been instantiated. */
+/* What lies at an address is pinned from when it is noted, or launched, for as long as the graph mentions it; once graphs have come apart, only
+ * what is copied, until the graph has been instantiated. */
 typedef struct ebb_mentions {
     ebb_table_t addresses; /* ebb_mention_t */
     size_t alloc_bytes;    /* that the graph allocates itself */

@@ -112,8 +112,7 @@ static uint32_t wait_for_touch(const ordering_t *o, uint32_t *clock, uint32_t in
 /* A replay's read of a small buffer is ordered like a write: the launch may count there, and leave the word as it was. */
 static bool writes_in(const ordering_t *o, const ebb_event_t *event, const ebb_touch_t *touch)
 {
-    return touch->mode != EBB_READS ||
-           (event->replay && o->model->trace->buffer[touch->buffer].bytes <= EBB_SMALL_BYTES);
+    return touch->mode != EBB_READS || (event->replay && !o->model->buffer[touch->buffer].chunks);
 }
 
 /* The streams that an event's must wait for. */

@@ -7,7 +7,7 @@
  * lock here, which a call takes twice, for some tens of nanoseconds.
  * It also chooses its routines by the CPU's model number, and for a model newer than itself takes SSE3's
  * (0.3.21 on an Emerald Rapids: a trainer's step took three times as long). What the CPU can do says more
- * than its number: its question for OPENBLAS_CORETYPE is answered by that, where the user hasn't.
+ * than its number: its question for OPENBLAS_CORETYPE is answered by that, for any model, where the user hasn't.
  *
  * Otherwise a threaded build is linked dynamically. It is safe as it is, but must not use threads of its own:
  * they would fight with the workers for the CPUs, and have no rights to device memory. With OpenMP that is a

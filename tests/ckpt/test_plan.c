@@ -426,7 +426,7 @@ static void copies_are_spared_of_what_the_host_has(void **state)
 }
 
 /* A discard is completed by the first replay, in the buffer's own place, of what last wrote it: not by a copy elsewhere, nor by the
- * replay of who wrote it before, nor behind a launch that makes it anew. */
+ * replay of the launch that wrote it before, nor behind a launch that makes it anew. */
 static void content_is_complete_when_its_last_writer_is_replayed(void **state)
 {
     (void)state;

@@ -2,8 +2,8 @@
  * the plan counts on.
  *
  * The plan knows the events of one step: which were recorded before which operation, and which stream waited for them before which
- * one. The program may record and wait as it likes, with whatever events and by way of whatever streams, as long as each stream is in
- * time behind all that it was behind in the recorded step.
+ * one. The program may record and wait as it likes, with whatever events and by way of whichever of the plan's streams, as long as
+ * each is in time behind all that it was behind in the recorded step.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -156,7 +156,7 @@ static ebb_drive_event_t *find_recorded(drive_t *drive, CUevent event)
     return NULL;
 }
 
-/* A stream that is none of the plan's, too: the event is no longer what it was. */
+/* Also on a stream that is none of the plan's: the event is no longer what it was. */
 static void note_record(drive_t *drive, uint32_t stream, CUevent event)
 {
     ebb_drive_event_t *r = find_recorded(drive, event);

@@ -85,11 +85,12 @@ static void free_copy(drive_t *drive, check_t *c)
     c->copy = (ebb_host_t){.at = NULL};
 }
 
-/* Of a content whose comparison was refused, or one that was refused itself: it may be under way still. */
+/* Of a content whose comparison was refused, or of a copy that was refused: it may be under way still, and is nobody's then. */
 static void drop_copy(drive_t *drive, check_t *c)
 {
     if (c->copy.at && !ebb_await_stream(ebb_stream_handle(stream_of(drive, c))))
         free_copy(drive, c);
+    c->copy = (ebb_host_t){.at = NULL};
 }
 
 static void keep_copy(drive_t *drive, check_t *c)

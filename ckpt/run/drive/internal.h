@@ -382,7 +382,7 @@ bool ebb_unplanned_allocation(ebb_device_t *dev, const ebb_request_t *request);
 /* Before the operation at the cursor, and behind the last one: NULL, or why buffers that should be gone, or are, are in the way. */
 const char *ebb_unplanned_end_step(drive_t *drive);
 const char *ebb_unplanned_late_frees(drive_t *drive);
-/* Nor do the plan's next actions, up to a point. */
+/* NULL, or why not: one of the plan's next actions, up to a point, takes the memory of a buffer that is late. */
 const char *ebb_unplanned_takes_late(drive_t *drive, uint32_t point);
 /* The plan still needs the buffer: recipes may read it, or it outlives the step. */
 bool ebb_unplanned_needs(const drive_t *drive, uint32_t buffer);

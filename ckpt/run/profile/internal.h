@@ -56,7 +56,7 @@ typedef struct ebb_fact {
     uint32_t agreed;  /* replays that gave the same bits */
     unsigned written; /* distinct buffers that it wrote when it was replayed */
     uint64_t
-        zeroed; /* of its written buffers (proofs.c counts them): those that came out the same from zeros, and had not been zeros */
+        zeroed; /* of its written buffers (proofs.c counts them): those that came out the same from zeros, and had no tile of zeros before */
     ebb_verdict_t why;  /* not PROVEN: it cannot be tried */
     uint64_t bytes, ns; /* scratch and time that a proof takes */
 } ebb_fact_t;

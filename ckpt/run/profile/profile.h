@@ -337,9 +337,9 @@ void ebb_tiles_hash(ebb_device_t *dev, ebb_tile_list_t *list, CUdeviceptr at, si
 /* From 0: zeros. `result`: of the answers whether it is other than zeros, or EBB_NONE. */
 void ebb_tiles_move(ebb_device_t *dev, ebb_tile_list_t *list, CUdeviceptr to, CUdeviceptr from, size_t bytes,
                     uint32_t result);
-/* With `other` not 0: that with `a` too, its answers behind those of `b`; with `zeros`, behind these whether `a` is other than zeros. */
+/* With `other` not 0: that with `a` too, its answers behind those of `b`. */
 void ebb_tiles_compare(ebb_device_t *dev, ebb_tile_list_t *list, CUdeviceptr a, CUdeviceptr b,
-                       CUdeviceptr other, size_t bytes, uint32_t result, bool zeros);
+                       CUdeviceptr other, size_t bytes, uint32_t result);
 /* Issues the rest; the first failure of all. */
 ebb_status_t ebb_tiles_end(ebb_device_t *dev, ebb_tile_list_t *list);
 

@@ -3,7 +3,7 @@
  * Right behind an operation of the program the same launch is issued again, on copies of all that it touches, in
  * scratch memory that starts as the bytes were before it, and again with all that it writes zeroed. What comes out is
  * compared on the device with what the program's own operation has left. Equal bits prove that the launch gives them
- * again; equal bits in spite of zeros, that it replaces what it writes, unless that was zeros: what adds to zeros looks alike.
+ * again; equal bits in spite of zeros, that it replaces what it writes, unless a part of that was zeros: what adds to zeros looks alike.
  * Three agreeing replays over two steps are asked for. Nothing but zeros and what was there ever reaches a kernel; where nothing
  * was, in a buffer that the operation is the first to touch, a plan's replay may find anything (plan.h).
  *
@@ -103,8 +103,8 @@ static double guess_rate(const ebb_trace_t *t)
     return rate;
 }
 
-/* Answers for at most so many tiles: of all operations that are open, what is read once; what is written twice, and when it is tried first
- * twice more. */
+/* Answers for at most so many tiles: of all operations that are open, what is read once, what is written twice,
+ * or three times in its first trial. */
 static uint32_t count_results(ebb_device_t *dev, const ebb_profile_t *l)
 {
     const ebb_trace_t *t = l->recorded.trace;
@@ -112,7 +112,7 @@ static uint32_t count_results(ebb_device_t *dev, const ebb_profile_t *l)
     for (uint32_t i = 0; i < t->operation_count; i++)
         for (uint32_t k = 0; ebb_fact_is_open(&l->fact[i]) && k < t->operation[i].access_count; k++) {
             const uint32_t b = t->access[t->operation[i].first_access + k].buffer;
-            const unsigned times = !ebb_profile_writes(dev, l, i, b) ? 1 : l->fact[i].rounds ? 2 : 4;
+            const unsigned times = !ebb_profile_writes(dev, l, i, b) ? 1 : l->fact[i].rounds ? 2 : 3;
             sum += times * (uint64_t)ebb_tile_count(t->buffer[b].bytes);
         }
     return sum < UINT32_MAX / 2 ? (uint32_t)sum : UINT32_MAX / 2;
@@ -296,7 +296,7 @@ static uint32_t tiles_asked(struct ebb_proofs *proofs)
         const subject_t *x = &proofs->subject[s];
         uint32_t tiles = ebb_tile_count(x->buffer->bytes);
         sum += x->direct ? 0 : x->writes ? tiles * (uint32_t)(proofs->now.copy + proofs->now.zero) : tiles;
-        sum += x->writes && is_doubted(&proofs->now, written) ? 2 * tiles : 0; /* before, and since */
+        sum += x->writes && is_doubted(&proofs->now, written) ? tiles : 0;
         written += x->writes;
     }
     return sum;
@@ -383,12 +383,11 @@ static ebb_status_t replay(ebb_device_t *dev, const ebb_operation_t *op, bool ze
     return ebb_relaunch(dev, &issued, op->stream, pointer, count);
 }
 
-/* What came out, in the order in which it is read in judge: of each subject, the replays', and whether it is other than zeros. */
+/* What came out, in the order in which it is read in judge: of each subject, the replays'. */
 static ebb_status_t compare(ebb_device_t *dev, const ebb_operation_t *op)
 {
     struct ebb_proofs *proofs = dev->run->proofs;
     ebb_tile_list_t list;
-    unsigned written = 0;
     proofs->now.tiles = proofs->tiles_count;
     proofs->now.result = proofs->results;
     ebb_tiles_begin(&list, proofs->answers, op->stream, EBB_TILES_COMPARE);
@@ -403,11 +402,9 @@ static ebb_status_t compare(ebb_device_t *dev, const ebb_operation_t *op)
             return CUDA_ERROR_OUT_OF_MEMORY;
         *tiles = ebb_tile_count(bytes);
         const bool copy = !x->writes || proofs->now.copy, zero = x->writes && proofs->now.zero;
-        const bool doubted = x->writes && is_doubted(&proofs->now, written);
         ebb_tiles_compare(dev, &list, x->buffer->address, copy ? x->copy : x->zero,
-                          copy && zero ? x->zero : 0, bytes, proofs->results, doubted);
-        proofs->results += *tiles * (uint32_t)(copy + zero + doubted);
-        written += x->writes;
+                          copy && zero ? x->zero : 0, bytes, proofs->results);
+        proofs->results += *tiles * (uint32_t)(copy + zero);
     }
     return ebb_tiles_end(dev, &list);
 }
@@ -442,18 +439,13 @@ static bool differs(struct ebb_proofs *proofs, uint32_t *result, uint32_t tiles)
     return any;
 }
 
-/* What came out the same from zeros shows nothing of bytes that were zeros: where they have become something else in a tile, they may have been added
- * to; where all were, what else would have been replaced is not known. */
-static bool shows_nothing(struct ebb_proofs *proofs, uint32_t *before, uint32_t *after, uint32_t tiles)
+/* A tile of it was zeros before: what comes out of it from zeros shows nothing. */
+static bool had_zeros(struct ebb_proofs *proofs, uint32_t *before, uint32_t tiles)
 {
-    bool any = false, grown = false;
-    for (uint32_t k = 0; k < tiles; k++) {
-        const bool was = ebb_tiles_result(proofs->answers, (*before)++),
-                   is = ebb_tiles_result(proofs->answers, (*after)++);
-        any |= was;
-        grown |= !was && is;
-    }
-    return grown || !any;
+    bool any = false;
+    for (uint32_t k = 0; k < tiles; k++)
+        any |= !ebb_tiles_result(proofs->answers, (*before)++);
+    return any;
 }
 
 static void judge(ebb_device_t *dev, const trial_t *trial)
@@ -477,7 +469,7 @@ static void judge(ebb_device_t *dev, const trial_t *trial)
             copy_same &= !differs(proofs, &result, tiles);
         if (writes && trial->zero && !differs(proofs, &result, tiles))
             same |= (uint64_t)1 << (written & 63);
-        if (writes && is_doubted(trial, written) && shows_nothing(proofs, &before, &result, tiles))
+        if (writes && is_doubted(trial, written) && had_zeros(proofs, &before, tiles))
             doubtful |= (uint64_t)1 << written;
         written += writes;
     }

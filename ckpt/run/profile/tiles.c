@@ -140,7 +140,7 @@ void ebb_tiles_move(ebb_device_t *dev, ebb_tile_list_t *l, CUdeviceptr to, CUdev
 }
 
 void ebb_tiles_compare(ebb_device_t *dev, ebb_tile_list_t *l, CUdeviceptr a, CUdeviceptr b, CUdeviceptr other,
-                       size_t bytes, uint32_t result, bool zeros)
+                       size_t bytes, uint32_t result)
 {
     add(dev, l,
         &(ebb_tile_job_t){.a = a,
@@ -148,8 +148,7 @@ void ebb_tiles_compare(ebb_device_t *dev, ebb_tile_list_t *l, CUdeviceptr a, CUd
                           .bytes = bytes,
                           .table = other,
                           .result = results_at(l->tiles) + result,
-                          .tiles = ebb_tile_count(bytes),
-                          .zeros = zeros});
+                          .tiles = ebb_tile_count(bytes)});
 }
 
 /* ---- results ---- */

@@ -42,6 +42,7 @@ static __device__ __forceinline__ uint64_t block_max(uint64_t x)
 /* By its 64 KiB, mixed (2^64 over the golden ratio), so that neighbours are in different ones. */
 static __device__ __forceinline__ unsigned group_of(uint64_t word)
 {
+    static_assert(EBB_TILE_GROUPS == 16, "the upper four bits");
     return (unsigned)((word >> 16) * 0x9e3779b97f4a7c15u >> 60);
 }
 
@@ -122,29 +123,24 @@ extern "C" __global__ void ebb_tiles_compare(const __grid_constant__ ebb_tile_jo
     const size_t first = (size_t)tile * EBB_TILE_BYTES, bytes = bytes_in(job, tile), count = bytes / 8;
     const uint64_t *a = (const uint64_t *)(job->a + first), *b = (const uint64_t *)(job->b + first);
     const uint64_t *c = job->table ? (const uint64_t *)(job->table + first) : a;
-    uint64_t different = 0, other = 0, any = 0;
+    uint64_t different = 0, other = 0;
     for (size_t i = threadIdx.x; i < count; i += blockDim.x) {
         const uint64_t x = a[i];
-        any |= x;
         different |= x ^ b[i];
         other |= x ^ c[i];
     }
     for (size_t i = 8 * count + threadIdx.x; i < bytes; i += blockDim.x) {
         const unsigned char x = ((const unsigned char *)a)[i];
-        any |= x;
         different |= x ^ ((const unsigned char *)b)[i];
         other |= x ^ ((const unsigned char *)c)[i];
     }
     different = block_max(different);
     other = block_max(other);
-    any = job->zeros ? block_max(any) : 0;
     if (threadIdx.x == 0) {
         unsigned char *result = (unsigned char *)job->result;
         result[tile] = different != 0;
         if (job->table)
             result[job->tiles + tile] = other != 0;
-        if (job->zeros)
-            result[2 * job->tiles + tile] = any != 0;
     }
 }
 BLOCK_SIZE_INDEPENDENT(ebb_tiles_compare);
