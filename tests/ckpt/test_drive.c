@@ -412,11 +412,12 @@ static void gradients_that_begin_as_zeros_are_added_to(void **state)
     (void)state;
     static const char *const runs[][2] = {{TIGHT, "steps=26 clear=1"},
                                           {TIGHT "EBB_OFFLOAD=0", "steps=26 clear=1"},
+                                          {TIGHT, "steps=26 clear=3"},
                                           {TIGHT "EBB_OFFLOAD=0", "steps=26 clear=2"},
                                           {TIGHT "EBB_RECOMPUTE=0", "steps=26 clear=1"}};
     char settings[256], trace[80], modes[16];
     snprintf(trace, sizeof trace, "%s.trace", loop_stats);
-    for (int i = 0; i < 4; i += test_is_long() ? 1 : 2) {
+    for (int i = 0; i < 5; i += test_is_long() ? 1 : 2) {
         loop_statistics_t s;
         snprintf(settings, sizeof settings, "%s EBB_TRACE=%s", runs[i][0], trace);
         program_run_t without = loop_run("", runs[i][1]), with = loop_under_ebb(settings, runs[i][1], &s);

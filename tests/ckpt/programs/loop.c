@@ -14,7 +14,8 @@
  * probe=STEP    from this step on, behind each: all that is free is allocated, or half of it, and so on, and given back
  * evaluate=N    behind every N-th step a forward pass of two batches, for nothing but the sums
  * couple=1      each activation has a partner of its size, made from the same input; one launch changes both in place, and backward reads both
- * clear=1       weight gradients are added to, and zeroed behind each step's update; clear=2: in front of each step
+ * clear=1       weight gradients are added to, and zeroed behind each step's update; clear=2: in front of each step; clear=3: behind it, by a factor
+ *               of 0, which leaves zeros of either sign
  * poll=1        behind each step the stream is asked until it has nothing left to do; it is never waited for
  * deviate=SEED  in a third of the steps after the eighth, at a random place: a launch more (which reads a live
  *               activation), an allocation more, a forward pass that is given up half-way, a free that comes
@@ -261,6 +262,8 @@ static void run_step(loop_t *l, int step)
     }
     if (l->clear == 1)
         zero_gradients(l);
+    for (int i = 0; i < l->layers && l->clear == 3; i++)
+        CHECK(loop_scale(l->dw[i], 0, l->m, l->stream));
     loop_diverge_end(l);
     if (l->hidden)
         CHECK(cudaStreamSynchronize(l->stream));

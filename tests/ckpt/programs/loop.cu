@@ -108,6 +108,12 @@ __global__ void update_kernel(float *w, const float *dw, unsigned *counter, floa
 }
 BLOCK_SIZE_INDEPENDENT(update_kernel);
 
+__global__ void scale_kernel(float *x, float by, size_t n)
+{
+    EACH(i, n) x[i] *= by;
+}
+BLOCK_SIZE_INDEPENDENT(scale_kernel);
+
 /* One thread a block's slice, in order. */
 __global__ void probe_kernel(float *sums, const float *x, size_t n)
 {
@@ -164,6 +170,12 @@ cudaError_t loop_update(float *w, const float *dw, unsigned *counter, float rate
                         cudaStream_t stream)
 {
     update_kernel<<<blocks(m), 256, 0, stream>>>(w, dw, counter, rate, m);
+    return cudaGetLastError();
+}
+
+cudaError_t loop_scale(float *x, float by, size_t n, cudaStream_t stream)
+{
+    scale_kernel<<<blocks(n), 256, 0, stream>>>(x, by, n);
     return cudaGetLastError();
 }
 

@@ -20,6 +20,8 @@ cudaError_t loop_couple(float *x, float *y, size_t n, cudaStream_t stream);
 /* din[n] from dout[n]; dw[m] = sums over n; n is a multiple of m. */
 cudaError_t loop_backward(float *din, float *dw, const float *dout, const float *in, const float *out, const float *w,
                           size_t n, size_t m, int add, cudaStream_t stream);
+/* x[n] *= by. */
+cudaError_t loop_scale(float *x, float by, size_t n, cudaStream_t stream);
 /* w[m] -= rate * dw[m], and the counter goes up: state on the device that every step changes. */
 cudaError_t loop_update(float *w, const float *dw, unsigned *counter, float rate, size_t m, cudaStream_t stream);
 /* sums[blocks of 16384] += sums of x[n]. */

@@ -100,12 +100,12 @@ extern "C" __global__ void ebb_tiles_move(const __grid_constant__ ebb_tile_jobs_
     uint64_t any = 0;
     for (size_t i = threadIdx.x; i < count; i += blockDim.x) {
         const uint64_t x = job->b ? from[i] : 0;
-        any |= x;
+        any |= x & 0x7fff7fff7fff7fffu; /* -0.0 is zero, of whatever size */
         to[i] = x;
     }
     for (size_t i = 8 * count + threadIdx.x; i < bytes; i += blockDim.x) {
         const unsigned char x = job->b ? ((const unsigned char *)from)[i] : 0;
-        any |= x;
+        any |= x & 0x7f;
         ((unsigned char *)to)[i] = x;
     }
     if (!job->result)

@@ -10,7 +10,8 @@ enum { EBB_TILE_BYTES = 64 << 10, EBB_TILE_JOBS = 40, EBB_TILE_GROUPS = 16, EBB_
 /* Bytes [0, bytes) at `a`, aligned to 8, in tiles; the launch has one block a tile, job after job.
  * hash:    table[i] becomes the hash of tile i; result[i], if there is one, whether it was another. `b`:
  *          EBB_TILE_FOUND words that look like pointers, in `low` to `high` and elsewhere; or 0: not looked for (the first tile only)
- * move:    `a` becomes what is at `b`, or zeros if that is 0; result[i], if there is one, whether that is other than zeros
+ * move:    `a` becomes what is at `b`, or zeros if that is 0; result[i], if there is one, whether that is other than zeros,
+ *          of either sign
  * compare: result[i]: whether `a` and `b` differ in tile i; with a `table`, result[tiles + i]: whether `a` and that do */
 typedef struct ebb_tile_job {
     uint64_t a, b, bytes;
