@@ -432,7 +432,21 @@ scene_t scene_streams_halves(void)
     return s;
 }
 
-/* 1, made on the first stream from 0, is dropped while 2 has its chunk on the second one, and made again there. */
+/* 1, made by operation 1 on the first stream from 0, is dropped while 2 has its chunk on the second one, and made again there at a point. */
+static void plan_streams_drop(scene_t *s, uint32_t point, uint32_t after)
+{
+    begin_plan(s, 2, 0);
+    scene_put(s, 0, 0, 1);
+    scene_put(s, 1, 1, 1);
+    scene_put(s, 2, 1, 1);
+    scene_add_copy(s, EBB_DISCARD, 2, 1, NEVER, NEVER);
+    add_order(s, 2, 1, 1 << 0);
+    ebb_action_t *replay = scene_add_replay(s, point, 1);
+    replay->stream = 1;
+    replay->after = after;
+    add_order(s, point, 0, 1 << 1);
+}
+
 scene_t scene_streams_drop(void)
 {
     scene_t s = begin();
@@ -445,16 +459,7 @@ scene_t scene_streams_drop(void)
     add_operation(&s, "r2");
     add_operation(&s, "r1 u0");
     trace_set_streams(s.trace, "00110");
-    begin_plan(&s, 2, 0);
-    scene_put(&s, 0, 0, 1);
-    scene_put(&s, 1, 1, 1);
-    scene_put(&s, 2, 1, 1);
-    scene_add_copy(&s, EBB_DISCARD, 2, 1, NEVER, NEVER);
-    add_order(&s, 2, 1, 1 << 0);
-    ebb_action_t *replay = scene_add_replay(&s, 4, 1);
-    replay->stream = 1;
-    replay->after = 1 << 0;
-    add_order(&s, 4, 0, 1 << 1);
+    plan_streams_drop(&s, 4, 1 << 0);
     return s;
 }
 
@@ -473,16 +478,7 @@ scene_t scene_streams_counter(void)
     add_operation(&s, "r3");
     add_operation(&s, "r1 u0");
     trace_set_streams(s.trace, "001120");
-    begin_plan(&s, 2, 0);
-    scene_put(&s, 0, 0, 1);
-    scene_put(&s, 1, 1, 1);
-    scene_put(&s, 2, 1, 1);
-    scene_add_copy(&s, EBB_DISCARD, 2, 1, NEVER, NEVER);
-    add_order(&s, 2, 1, 1 << 0);
-    ebb_action_t *replay = scene_add_replay(&s, 5, 1);
-    replay->stream = 1;
-    replay->after = 1 << 0 | 1 << 2;
-    add_order(&s, 5, 0, 1 << 1);
+    plan_streams_drop(&s, 5, 1 << 0 | 1 << 2);
     return s;
 }
 
