@@ -220,16 +220,26 @@ static bool write_place(walk_t *w, actor_t actor, uint32_t place, uint32_t conte
     return true;
 }
 
+/* The live buffer whose place it is, where that holds something, but not what the program left in it; else EBB_NONE. */
+static uint32_t older_of(const walk_t *w, uint32_t place)
+{
+    const uint32_t content = w->place[place].content;
+    const uint32_t buffer = place < w->plan->buffer_count ? w->of[place] : EBB_NONE;
+    return buffer != EBB_NONE && w->alive[buffer] && content != EBB_NONE && content != w->current[buffer]
+               ? buffer
+               : EBB_NONE;
+}
+
 static bool evict(walk_t *w, uint32_t place)
 {
     holding_t *h = &w->place[place];
-    const uint32_t buffer = place < w->plan->buffer_count ? w->of[place] : EBB_NONE;
+    const uint32_t older = older_of(w, place);
     if (h->content == EBB_NONE)
         return ebb_check_fails(w, EBB_FAULT_CONTENT, "an evict of a place that holds nothing");
-    if (buffer != EBB_NONE && w->alive[buffer] && h->content != w->current[buffer])
+    if (older != EBB_NONE)
         return ebb_check_fails(w, EBB_FAULT_CONTENT,
                                "an evict of what live buffer %u was: its block would be taken for what it is",
-                               buffer);
+                               older);
     if (!touch(w, (actor_t){out_of(w), true}, place, false))
         return false;
     if (!comes_after(w, out_of(w), in_of(w), h->host_read_at))
@@ -428,14 +438,13 @@ static bool order(walk_t *w, const ebb_action_t *a)
 
 static bool discard(walk_t *w, uint32_t place)
 {
-    const uint32_t content = w->place[place].content;
-    const uint32_t buffer = place < w->plan->buffer_count ? w->of[place] : EBB_NONE;
-    if (content == EBB_NONE)
+    const uint32_t older = older_of(w, place);
+    if (w->place[place].content == EBB_NONE)
         return ebb_check_fails(w, EBB_FAULT_CONTENT, "a discard of a place that holds nothing");
-    if (buffer != EBB_NONE && w->alive[buffer] && content != w->current[buffer])
+    if (older != EBB_NONE)
         return ebb_check_fails(
             w, EBB_FAULT_CONTENT,
-            "a discard of what live buffer %u was: it may stay there and be taken for what it is", buffer);
+            "a discard of what live buffer %u was: it may stay there and be taken for what it is", older);
     w->place[place].given_up = true;
     ebb_contents_drop(w, place);
     return ebb_recovery_check(w);
@@ -446,10 +455,9 @@ static bool discard(walk_t *w, uint32_t place)
 static bool check_written(walk_t *w)
 {
     for (uint32_t i = 0; i < w->written_count; i++) {
-        uint32_t place = w->written[i], content = w->place[place].content;
-        uint32_t buffer = place < w->plan->buffer_count ? w->of[place] : EBB_NONE;
+        uint32_t place = w->written[i];
         w->place[place].noted = false;
-        if (buffer != EBB_NONE && w->alive[buffer] && content != EBB_NONE && content != w->current[buffer])
+        if (older_of(w, place) != EBB_NONE)
             return ebb_check_fails(w, EBB_FAULT_CONTENT,
                                    "the place of live buffer %u is left with something else in it", place);
     }

@@ -326,10 +326,9 @@ static void count_stall(drive_t *drive, CUevent *pair)
 /* The operation's own stream waits, and what that costs is measured. */
 static ebb_status_t join_here(drive_t *drive, uint32_t operation, uint32_t stream)
 {
-    CUstream compute = ebb_stream_handle(ebb_drive_stream(drive, stream));
+    CUstream compute;
+    EBB_TRY(ebb_streams_handle(drive, stream, &compute));
     CUevent *pair = stall_events(drive, operation, drive->step);
-    if (ebb_stream_is_gone(ebb_drive_stream(drive, stream)))
-        return ebb_fail(CUDA_ERROR_INVALID_HANDLE, "a stream of the plan's that is gone", 0);
     count_stall(drive, pair);
     EBB_DRIVER(cuEventRecord, 0, (pair[0], compute));
     for (uint32_t i = drive->join_first[operation]; i < drive->join_first[operation + 1]; i++)

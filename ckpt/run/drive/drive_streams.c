@@ -29,14 +29,22 @@ uint32_t ebb_drive_stream_number(const drive_t *drive, const ebb_stream_t *strea
     return s;
 }
 
+ebb_status_t ebb_streams_handle(const drive_t *drive, uint32_t stream, CUstream *out)
+{
+    const ebb_stream_t *s = ebb_drive_stream(drive, stream);
+    *out = ebb_stream_handle(s);
+    return ebb_stream_is_gone(s)
+               ? ebb_fail(CUDA_ERROR_INVALID_HANDLE, "a stream of the plan's that is gone", 0)
+               : 0;
+}
+
 ebb_status_t ebb_streams_after(drive_t *drive, CUstream waiter, uint32_t after, CUevent event)
 {
     for (uint32_t s = 0; s < drive->streams; s++) {
+        CUstream stream;
         if (!(after >> s & 1))
             continue;
-        if (ebb_stream_is_gone(ebb_drive_stream(drive, s)))
-            return ebb_fail(CUDA_ERROR_INVALID_HANDLE, "a stream of the plan's that is gone", 0);
-        const CUstream stream = ebb_stream_handle(ebb_drive_stream(drive, s));
+        EBB_TRY(ebb_streams_handle(drive, s, &stream));
         if (stream == waiter)
             continue;
         EBB_DRIVER(cuEventRecord, 0, (event, stream));
@@ -47,10 +55,9 @@ ebb_status_t ebb_streams_after(drive_t *drive, CUstream waiter, uint32_t after, 
 
 ebb_status_t ebb_streams_order(drive_t *drive, uint32_t stream, uint32_t after)
 {
-    if (ebb_stream_is_gone(ebb_drive_stream(drive, stream)))
-        return ebb_fail(CUDA_ERROR_INVALID_HANDLE, "a stream of the plan's that is gone", 0);
-    return ebb_streams_after(drive, ebb_stream_handle(ebb_drive_stream(drive, stream)), after,
-                             drive->order.turn);
+    CUstream handle;
+    EBB_TRY(ebb_streams_handle(drive, stream, &handle));
+    return ebb_streams_after(drive, handle, after, drive->order.turn);
 }
 
 /* The copies' streams too: what they bring takes memory that the stream has read. */

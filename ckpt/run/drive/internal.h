@@ -352,6 +352,8 @@ ebb_stream_t *ebb_drive_stream(const drive_t *drive, uint32_t stream);
 uint32_t ebb_drive_stream_number(const drive_t *drive, const ebb_stream_t *stream);
 ebb_status_t ebb_streams_set_up(drive_t *drive);
 void ebb_streams_tear_down(drive_t *drive);
+/* A stream's handle; CUDA_ERROR_INVALID_HANDLE: the program has destroyed it. */
+ebb_status_t ebb_streams_handle(const drive_t *drive, uint32_t stream, CUstream *out);
 /* `waiter` waits for everything that these of the program's streams (bits) have been given; by an event, which is recorded
  * as often as need be. */
 ebb_status_t ebb_streams_after(drive_t *drive, CUstream waiter, uint32_t after, CUevent event);
