@@ -32,7 +32,9 @@
  *            `operation` again, with the arguments it had in this step; pointers to a buffer lead to that buffer's place, or
  *            where a redirection says so to another place. Places that it replaces (EBB_REPLACES) are zeroed before, as in the
  *            proof, but for those of buffers that it is the first to touch since they were born: these hold whatever they held,
- *            as a fresh allocation does, whose content no program can count on (ebb_trace_first_touches)
+ *            as a fresh allocation does, whose content no program can count on (ebb_trace_first_touches). So are those of an
+ *            operation of the program's own, if one of them does not hold its content any more: what a launch leaves as it was, as
+ *            padding, came out of zeros in the proof
  *   order    `stream` waits for everything that those in `after` have been given so far: chunks go from one stream's hands into
  *            another's
  * Where there are several streams, all of them wait for each other when a step begins: before the first action and operation.
@@ -268,7 +270,8 @@ void ebb_rotation_turn(const ebb_trace_t *trace, uint32_t *place);
  * Exact for a device that runs each operation in the time that the trace gives it, and copies at constant rates: one for each way
  * that is used alone, another for each while both are; where copies slow compute down, by the factor given. What the runner does beside
  * the plan's letter is part of it: what is zeroed before a replay, what is hashed to compare it, and the host's calls, which may come
- * too late for a device that has nothing else to do. Copies of the program's own between host and device take their turn on
+ * too late for a device that has nothing else to do. Not part of it: what is zeroed before operations of the program's own, which they write
+ * themselves right behind that. Copies of the program's own between host and device take their turn on
  * the link. Of the host's time only its calls of the driver are known, not what the program does between them. A few steps are
  * gone through, until what one step leaves to the next has settled; the last one is told.
  *

@@ -430,6 +430,28 @@ static void gradients_that_begin_as_zeros_are_added_to(void **state)
     remove(trace);
 }
 
+/* Rows are written whole in each step, and what is between them once: zeros, which come out of zeros as they do of what is there. */
+static void padding_that_no_step_writes_stays(void **state)
+{
+    (void)state;
+    static const char *const means[] = {"SOFTGPU_MEMORY=56MiB ", "SOFTGPU_MEMORY=64MiB EBB_OFFLOAD=0",
+                                        "SOFTGPU_MEMORY=56MiB EBB_RECOMPUTE=0"};
+    const program_run_t without = loop_run("", "steps=26 pad=1");
+    char settings[256], trace[80], modes[16];
+    snprintf(trace, sizeof trace, "%s.trace", loop_stats);
+    for (int i = 0; i < (test_is_long() ? 3 : 1); i++) {
+        loop_statistics_t s;
+        snprintf(settings, sizeof settings, "%s EBB_TRACE=%s", means[i], trace);
+        const program_run_t with = loop_under_ebb(settings, "steps=26 pad=1", &s);
+        print_message("%s: %.0f steps driven\n", settings, s.driven);
+        assert_same(&without, &with, settings);
+        assert_true(s.driven >= 12 && s.mismatches == 0);
+        modes_of(trace, "rows_kernel", modes);
+        assert_string_equal(modes, "21"); /* else it shows nothing */
+    }
+    remove(trace);
+}
+
 /* The device may be larger than the budget. */
 static void budget_below_the_device_is_kept_to(void **state)
 {
@@ -483,6 +505,7 @@ int main(void)
         cmocka_unit_test(learned_step_says_who_writes_and_its_plan_is_proven),
         cmocka_unit_test(program_that_keeps_to_its_step_is_driven),
         cmocka_unit_test(gradients_that_begin_as_zeros_are_added_to),
+        cmocka_unit_test(padding_that_no_step_writes_stays),
         cmocka_unit_test(probe_for_free_memory_leaves_no_plan),
         cmocka_unit_test(buffers_that_are_others_in_each_step_are_driven),
         cmocka_unit_test(every_policy_is_driven_to_the_same_bits),

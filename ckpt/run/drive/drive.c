@@ -186,18 +186,39 @@ static ebb_status_t zero(drive_t *drive, uint32_t place, uint32_t stream)
     return 0;
 }
 
-/* Where steps are of any size, what the first launch leaves as it was of a buffer must be the same when that is launched again, by the plan or by
- * a recipe when it is left. */
-static ebb_status_t zero_fresh(drive_t *drive, uint32_t operation)
+/* A large buffer that the operation replaces, and may have left a part of as it was. */
+static bool replaces(drive_t *drive, uint32_t operation, uint32_t access)
+{
+    const ebb_trace_access_t *a = &drive->trace->access[access];
+    return a->mode == EBB_REPLACES && ebb_site_of(drive, a->buffer)->range &&
+           ebb_trace_is_first(drive->trace, operation, access);
+}
+
+/* One of those has been given up, or its memory is another's by now. */
+static bool has_lost_old(drive_t *drive, uint32_t operation)
 {
     const ebb_trace_operation_t *o = &drive->trace->operation[operation];
-    for (uint32_t i = o->first_access; drive->learned->any_size && i < o->first_access + o->access_count;
-         i++) {
-        const ebb_trace_access_t *a = &drive->trace->access[i];
-        if (a->mode == EBB_REPLACES && drive->first_touch[a->buffer] == operation &&
-            drive->again[a->buffer] && ebb_site_of(drive, a->buffer)->range &&
-            ebb_trace_is_first(drive->trace, operation, i))
-            EBB_TRY(zero(drive, drive->at[a->buffer], o->stream));
+    for (uint32_t i = o->first_access; drive->replaces[operation] && i < o->first_access + o->access_count;
+         i++)
+        if (drive->first_touch[drive->trace->access[i].buffer] != operation &&
+            replaces(drive, operation, i) && !ebb_site_of(drive, drive->trace->access[i].buffer)->device)
+            return true;
+    return false;
+}
+
+/* What the program's own launch leaves as it was of what it replaces, as padding, must be what it was when that was shown: there or zeros, all
+ * of it together. What it is the first to touch since that was born holds anything; but where steps are of any size that must be the same when
+ * it is launched again, by the plan or by a recipe when it is left. */
+static ebb_status_t zero_replaced(drive_t *drive, uint32_t operation)
+{
+    const ebb_trace_operation_t *o = &drive->trace->operation[operation];
+    const bool old = has_lost_old(drive, operation);
+    for (uint32_t i = o->first_access;
+         (old || drive->learned->any_size) && i < o->first_access + o->access_count; i++) {
+        const uint32_t buffer = drive->trace->access[i].buffer;
+        const bool fresh = drive->first_touch[buffer] == operation;
+        if (replaces(drive, operation, i) && (fresh ? drive->learned->any_size && drive->again[buffer] : old))
+            EBB_TRY(zero(drive, drive->at[buffer], o->stream));
     }
     return 0;
 }
@@ -671,7 +692,7 @@ const char *ebb_drive_arrange(drive_t *drive, const ebb_operation_t *op)
     if (!drive->cursor && begin_on_device(drive))
         return "the driver refused to let streams wait for each other";
     if (!issue_actions(drive, drive->cursor) && !join(drive, drive->cursor) &&
-        !ebb_guard_open_operation(drive, NULL, drive->cursor) && !(op && zero_fresh(drive, drive->cursor)))
+        !ebb_guard_open_operation(drive, NULL, drive->cursor) && !(op && zero_replaced(drive, drive->cursor)))
         return NULL;
     ebb_log(EBB_WARN, "%s", ebb_last_failure());
     return "the driver refused an action";

@@ -108,6 +108,14 @@ __global__ void update_kernel(float *w, const float *dw, unsigned *counter, floa
 }
 BLOCK_SIZE_INDEPENDENT(update_kernel);
 
+__global__ void rows_kernel(float *out, const float *in, size_t n)
+{
+    EACH(i, n)
+    if (i % 16 != 15)
+        out[i] = in[i];
+}
+BLOCK_SIZE_INDEPENDENT(rows_kernel);
+
 __global__ void scale_kernel(float *x, float by, size_t n)
 {
     EACH(i, n) x[i] *= by;
@@ -170,6 +178,12 @@ cudaError_t loop_update(float *w, const float *dw, unsigned *counter, float rate
                         cudaStream_t stream)
 {
     update_kernel<<<blocks(m), 256, 0, stream>>>(w, dw, counter, rate, m);
+    return cudaGetLastError();
+}
+
+cudaError_t loop_rows(float *out, const float *in, size_t n, cudaStream_t stream)
+{
+    rows_kernel<<<blocks(n), 256, 0, stream>>>(out, in, n);
     return cudaGetLastError();
 }
 
