@@ -452,6 +452,28 @@ static void padding_that_no_step_writes_stays(void **state)
     remove(trace);
 }
 
+/* While the step is learned a factor is 0, and a launch replaces what it writes; later it adds to that. */
+static void factor_that_was_zero_while_learning_ends_the_plan(void **state)
+{
+    (void)state;
+    static const char *const means[] = {"SOFTGPU_MEMORY=56MiB ", "SOFTGPU_MEMORY=56MiB EBB_RECOMPUTE=0"};
+    const program_run_t without = loop_run("", "steps=40 blend=20");
+    char settings[256], trace[80], modes[16];
+    snprintf(trace, sizeof trace, "%s.trace", loop_stats);
+    for (int i = 0; i < (test_is_long() ? 2 : 1); i++) {
+        loop_statistics_t s;
+        snprintf(settings, sizeof settings, "%s EBB_TRACE=%s", means[i], trace);
+        const program_run_t with = loop_under_ebb(settings, "steps=40 blend=20", &s);
+        print_message("%s: %.0f steps driven, left %.0f times\n", settings, s.driven, s.fallbacks);
+        assert_same(&without, &with, settings);
+        assert_non_null(strstr(with.log, "other arguments than ever"));
+        assert_true(s.driven >= 28 && s.fallbacks <= 2 && s.mismatches == 0); /* once, and in the end */
+        modes_of(trace, "blend_kernel", modes);
+        assert_string_equal(modes, "21");
+    }
+    remove(trace);
+}
+
 /* The device may be larger than the budget. */
 static void budget_below_the_device_is_kept_to(void **state)
 {
@@ -506,6 +528,7 @@ int main(void)
         cmocka_unit_test(program_that_keeps_to_its_step_is_driven),
         cmocka_unit_test(gradients_that_begin_as_zeros_are_added_to),
         cmocka_unit_test(padding_that_no_step_writes_stays),
+        cmocka_unit_test(factor_that_was_zero_while_learning_ends_the_plan),
         cmocka_unit_test(probe_for_free_memory_leaves_no_plan),
         cmocka_unit_test(buffers_that_are_others_in_each_step_are_driven),
         cmocka_unit_test(every_policy_is_driven_to_the_same_bits),

@@ -194,14 +194,31 @@ static bool replaces(drive_t *drive, uint32_t operation, uint32_t access)
            ebb_trace_is_first(drive->trace, operation, access);
 }
 
+/* What it finds there need not be what allocations hold. */
+static bool replaces_old(drive_t *drive, uint32_t operation, uint32_t access)
+{
+    return drive->first_touch[drive->trace->access[access].buffer] != operation &&
+           replaces(drive, operation, access);
+}
+
+/* None of these may be given up before a launch whose arguments never were. */
+static bool is_doubtful(drive_t *drive, const ebb_operation_t *op)
+{
+    const ebb_trace_operation_t *o = &drive->trace->operation[drive->cursor];
+    bool any = false;
+    for (uint32_t i = o->first_access;
+         drive->replaces[drive->cursor] && i < o->first_access + o->access_count; i++)
+        any |= replaces_old(drive, drive->cursor, i);
+    return any && !ebb_record_is_tried(drive->learned, drive->cursor, op);
+}
+
 /* One of those has been given up, or its memory is another's by now. */
 static bool has_lost_old(drive_t *drive, uint32_t operation)
 {
     const ebb_trace_operation_t *o = &drive->trace->operation[operation];
     for (uint32_t i = o->first_access; drive->replaces[operation] && i < o->first_access + o->access_count;
          i++)
-        if (drive->first_touch[drive->trace->access[i].buffer] != operation &&
-            replaces(drive, operation, i) && !ebb_site_of(drive, drive->trace->access[i].buffer)->device)
+        if (replaces_old(drive, operation, i) && !ebb_site_of(drive, drive->trace->access[i].buffer)->device)
             return true;
     return false;
 }
@@ -687,6 +704,10 @@ const char *ebb_drive_arrange(drive_t *drive, const ebb_operation_t *op)
         why = ebb_streams_before(drive, drive->cursor);
     if (why)
         return why;
+    if (op && is_doubtful(drive, op)) {
+        ebb_record_doubt(drive->learned, drive->cursor);
+        return "arguments that were the same until now";
+    }
     if (op && !ebb_issued_keep(&drive->issued[drive->cursor], op))
         return "no host memory";
     if (!drive->cursor && begin_on_device(drive))

@@ -36,6 +36,10 @@ typedef struct ebb_recording {
     CUdeviceptr *left_at; /* [buffers] where that is */
     uint8_t *keeps; /* [buffers] how often the program has kept it within steps (drive_keep.c); NULL: none yet */
     struct ebb_verify *verify; /* replay.h; NULL: none yet */
+    /* Of kernels that were tried on zeros: [as trace->args] arguments of the first trial, and not 0 for bytes that were others in a later one, or
+     * are of pointers. [operations] Whether others have come: what it was seen to replace it counts as updating. */
+    unsigned char *tried, *varies;
+    bool *updates;
     ebb_stream_t
         *stream; /* the first operation's; trace->operation[i].stream is 0 for all if it is the only one */
     ebb_stream_t *streams[EBB_RECORD_STREAMS]; /* by number */
@@ -72,6 +76,13 @@ bool ebb_record_may_be_at(const ebb_recording_t *recording, const ebb_trace_acce
 /* How an operation differs from one of the recording in all but its stream and its buffers; NULL: in nothing. */
 const char *ebb_record_difference(const ebb_recording_t *recording, uint32_t index,
                                   const ebb_operation_t *operation);
+
+/* A kernel may replace what a buffer holds with some arguments and add to it with others: a factor that is 0 as long as the step is learned.
+ * `tried`: it is tried with these, for the first time or once more. `is_tried`: a launch has those that have not varied while it was. `doubt`: one
+ * has not, and what the trace says of what launches of that kernel replace, and are not the first to touch, holds no more. */
+void ebb_record_tried(ebb_recording_t *recording, uint32_t index, const ebb_operation_t *operation, bool first);
+bool ebb_record_is_tried(const ebb_recording_t *recording, uint32_t index, const ebb_operation_t *operation);
+void ebb_record_doubt(ebb_recording_t *recording, uint32_t index);
 
 /* What orders streams and host; noted while a step is recorded. */
 void ebb_record_order(ebb_device_t *dev, const ebb_order_t *order);

@@ -356,6 +356,7 @@ void ebb_proofs_before(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
         return;
     }
     proofs->tried = true;
+    ebb_record_tried(&proofs->profile->recorded, i, op, !f->rounds);
     proofs->spent_ns += ns;
     f->bytes = bytes > f->bytes ? bytes : f->bytes;
     f->ns = (uint64_t)ns / (proofs->now.copy + proofs->now.zero);

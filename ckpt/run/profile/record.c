@@ -317,6 +317,9 @@ void ebb_recording_delete(ebb_recording_t *r)
     free(r->keeps);
     free(r->left);
     free(r->left_at);
+    free(r->tried);
+    free(r->varies);
+    free(r->updates);
     *r = (ebb_recording_t){0};
 }
 
@@ -346,8 +349,11 @@ bool ebb_record_end(ebb_device_t *dev, bool good)
     if (good && !wrong) {
         r->left = calloc((size_t)r->trace->buffer_count + 1, sizeof *r->left);
         r->left_at = calloc((size_t)r->trace->buffer_count + 1, sizeof *r->left_at);
+        r->tried = calloc((size_t)r->trace->args_bytes + 1, 1);
+        r->varies = calloc((size_t)r->trace->args_bytes + 1, 1);
+        r->updates = calloc((size_t)r->trace->operation_count + 1, sizeof *r->updates);
     }
-    if (!good || wrong || !r->left || !r->left_at) {
+    if (!good || wrong || !r->left || !r->left_at || !r->tried || !r->varies || !r->updates) {
         ebb_recording_delete(r);
         reset(dev);
         return false;

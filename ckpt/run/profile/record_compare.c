@@ -1,6 +1,8 @@
 /* record_compare.c: operations and recorded ones; see profile.h. */
+#include <stdlib.h>
 #include <string.h>
 
+#include "alloc/base/status.h"
 #include "ckpt/run/profile/profile.h"
 
 CUfunction ebb_record_function(const ebb_operation_t *op)
@@ -46,6 +48,54 @@ const char *ebb_record_other_launch(const ebb_recording_t *r, uint32_t index, co
 bool ebb_record_may_be_at(const ebb_recording_t *r, const ebb_trace_access_t *a, size_t offset_bytes)
 {
     return offset_bytes == a->offset_bytes || (r->any_size && r->trace->buffer[a->buffer].born != EBB_NONE);
+}
+
+void ebb_record_tried(ebb_recording_t *r, uint32_t index, const ebb_operation_t *op, bool first)
+{
+    const ebb_trace_operation_t *o = &r->trace->operation[index];
+    unsigned char *tried = r->tried + o->first_arg, *varies = r->varies + o->first_arg;
+    if (first) {
+        memcpy(tried, op->params, o->arg_bytes);
+        memset(varies, 0, o->arg_bytes);
+    }
+    for (uint32_t i = 0; i < o->arg_bytes; i++)
+        varies[i] |= tried[i] != op->params[i];
+    for (uint32_t i = 0; i < op->access_count; i++)
+        if (op->access[i].param_offset + sizeof(CUdeviceptr) <= o->arg_bytes)
+            memset(varies + op->access[i].param_offset, 1, sizeof(CUdeviceptr));
+    for (unsigned i = 0; i < op->map_count; i++)
+        memset(varies + op->map_at[i], 1, EBB_TENSOR_MAP_BYTES);
+}
+
+bool ebb_record_is_tried(const ebb_recording_t *r, uint32_t index, const ebb_operation_t *op)
+{
+    const ebb_trace_operation_t *o = &r->trace->operation[index];
+    const unsigned char *tried = r->tried + o->first_arg, *varies = r->varies + o->first_arg;
+    uint32_t i = 0;
+    while (i < o->arg_bytes && (varies[i] || tried[i] == op->params[i]))
+        i++;
+    return i == o->arg_bytes;
+}
+
+void ebb_record_doubt(ebb_recording_t *r, uint32_t index)
+{
+    const ebb_trace_t *t = r->trace;
+    uint32_t *first_touch = ebb_trace_first_touches(t);
+    for (uint32_t k = 0, i = 0; k < t->access_count; k++) {
+        while (k >= t->operation[i].first_access + t->operation[i].access_count)
+            i++;
+        ebb_trace_access_t *a = &t->access[k];
+        if (r->function[i] != r->function[index] || t->operation[i].kind != EBB_TRACE_KERNEL)
+            continue;
+        r->updates[i] = true;
+        if (a->mode == EBB_REPLACES && (!first_touch || first_touch[a->buffer] != i))
+            a->mode = EBB_UPDATES;
+    }
+    free(first_touch);
+    r->refuted = true;
+    ebb_log(EBB_INFO,
+            "%s (operation %u) has other arguments than ever: it may not replace what it writes any more",
+            t->operation[index].name, index);
 }
 
 const char *ebb_record_difference(const ebb_recording_t *r, uint32_t index, const ebb_operation_t *op)

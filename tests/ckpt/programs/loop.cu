@@ -116,6 +116,13 @@ __global__ void rows_kernel(float *out, const float *in, size_t n)
 }
 BLOCK_SIZE_INDEPENDENT(rows_kernel);
 
+__global__ void blend_kernel(float *out, const float *in, float beta, size_t n)
+{
+    EACH(i, n)
+    out[i] = beta != 0 ? in[i] + beta * out[i] : in[i];
+}
+BLOCK_SIZE_INDEPENDENT(blend_kernel);
+
 __global__ void scale_kernel(float *x, float by, size_t n)
 {
     EACH(i, n) x[i] *= by;
@@ -184,6 +191,12 @@ cudaError_t loop_update(float *w, const float *dw, unsigned *counter, float rate
 cudaError_t loop_rows(float *out, const float *in, size_t n, cudaStream_t stream)
 {
     rows_kernel<<<blocks(n), 256, 0, stream>>>(out, in, n);
+    return cudaGetLastError();
+}
+
+cudaError_t loop_blend(float *out, const float *in, float beta, size_t n, cudaStream_t stream)
+{
+    blend_kernel<<<blocks(n), 256, 0, stream>>>(out, in, beta, n);
     return cudaGetLastError();
 }
 

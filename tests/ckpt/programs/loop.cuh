@@ -22,6 +22,8 @@ cudaError_t loop_backward(float *din, float *dw, const float *dout, const float 
                           size_t n, size_t m, int add, cudaStream_t stream);
 /* out[n] = in[n], but for every 16th element, which stays as it is. */
 cudaError_t loop_rows(float *out, const float *in, size_t n, cudaStream_t stream);
+/* out[n] = in[n] + beta * out[n]; what was there is not read where beta is 0. */
+cudaError_t loop_blend(float *out, const float *in, float beta, size_t n, cudaStream_t stream);
 /* x[n] *= by. */
 cudaError_t loop_scale(float *x, float by, size_t n, cudaStream_t stream);
 /* w[m] -= rate * dw[m], and the counter goes up: state on the device that every step changes. */
