@@ -384,6 +384,7 @@ static void revise_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const
     if (!k->of && k->learned->refuted) {
         ebb_variant_forget_sizes(dev, k);
         ebb_variant_forget_plan(dev, k);
+        ebb_record_settle(k->learned);
         k->learned->refuted = false;
     }
     if (k->plan && k->replans < MOST_REPLANS && has_outgrown(dev, k, present))

@@ -456,14 +456,16 @@ static void padding_that_no_step_writes_stays(void **state)
 static void factor_that_was_zero_while_learning_ends_the_plan(void **state)
 {
     (void)state;
-    static const char *const means[] = {"SOFTGPU_MEMORY=56MiB ", "SOFTGPU_MEMORY=56MiB EBB_RECOMPUTE=0"};
-    const program_run_t without = loop_run("", "steps=40 blend=20");
+    static const char *const runs[][2] = {{"SOFTGPU_MEMORY=56MiB ", "steps=40 blend=20"},
+                                          {"SOFTGPU_MEMORY=56MiB ", "steps=40 blend=20 behind=5"},
+                                          {"SOFTGPU_MEMORY=56MiB EBB_RECOMPUTE=0", "steps=40 blend=20"}};
     char settings[256], trace[80], modes[16];
     snprintf(trace, sizeof trace, "%s.trace", loop_stats);
-    for (int i = 0; i < (test_is_long() ? 2 : 1); i++) {
+    for (int i = 0; i < (test_is_long() ? 3 : 2); i++) {
         loop_statistics_t s;
-        snprintf(settings, sizeof settings, "%s EBB_TRACE=%s", means[i], trace);
-        const program_run_t with = loop_under_ebb(settings, "steps=40 blend=20", &s);
+        snprintf(settings, sizeof settings, "%s EBB_TRACE=%s", runs[i][0], trace);
+        const program_run_t without = loop_run("", runs[i][1]),
+                            with = loop_under_ebb(settings, runs[i][1], &s);
         print_message("%s: %.0f steps driven, left %.0f times\n", settings, s.driven, s.fallbacks);
         assert_same(&without, &with, settings);
         assert_non_null(strstr(with.log, "other arguments than ever"));

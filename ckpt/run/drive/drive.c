@@ -37,12 +37,18 @@ void ebb_drive_waited(ebb_device_t *dev)
 
 /* ---- where contents are ---- */
 
+/* Unless its content is there nothing else is there any more, as its chunks are about to be written. */
+static void clear_unless_there(drive_t *drive, uint32_t place)
+{
+    for (uint32_t i = drive->overlap_first[place];
+         !drive->site[place].device && i < drive->overlap_first[place + 1]; i++)
+        drive->site[drive->overlap[i]].device = false;
+}
+
 /* Its chunks are about to be written: no place has its content there any more. */
 static void clear_site(drive_t *drive, uint32_t place)
 {
-    if (!drive->site[place].device)
-        for (uint32_t i = drive->overlap_first[place]; i < drive->overlap_first[place + 1]; i++)
-            drive->site[drive->overlap[i]].device = false;
+    clear_unless_there(drive, place);
     drive->site[place].device = false;
 }
 
@@ -194,31 +200,14 @@ static bool replaces(drive_t *drive, uint32_t operation, uint32_t access)
            ebb_trace_is_first(drive->trace, operation, access);
 }
 
-/* What it finds there need not be what allocations hold. */
-static bool replaces_old(drive_t *drive, uint32_t operation, uint32_t access)
-{
-    return drive->first_touch[drive->trace->access[access].buffer] != operation &&
-           replaces(drive, operation, access);
-}
-
-/* None of these may be given up before a launch whose arguments never were. */
-static bool is_doubtful(drive_t *drive, const ebb_operation_t *op)
-{
-    const ebb_trace_operation_t *o = &drive->trace->operation[drive->cursor];
-    bool any = false;
-    for (uint32_t i = o->first_access;
-         drive->replaces[drive->cursor] && i < o->first_access + o->access_count; i++)
-        any |= replaces_old(drive, drive->cursor, i);
-    return any && !ebb_record_is_tried(drive->learned, drive->cursor, op);
-}
-
 /* One of those has been given up, or its memory is another's by now. */
 static bool has_lost_old(drive_t *drive, uint32_t operation)
 {
     const ebb_trace_operation_t *o = &drive->trace->operation[operation];
-    for (uint32_t i = o->first_access; drive->replaces[operation] && i < o->first_access + o->access_count;
-         i++)
-        if (replaces_old(drive, operation, i) && !ebb_site_of(drive, drive->trace->access[i].buffer)->device)
+    for (uint32_t i = o->first_access;
+         drive->learned->replaces[operation] && i < o->first_access + o->access_count; i++)
+        if (drive->first_touch[drive->trace->access[i].buffer] != operation &&
+            replaces(drive, operation, i) && !ebb_site_of(drive, drive->trace->access[i].buffer)->device)
             return true;
     return false;
 }
@@ -234,10 +223,24 @@ static ebb_status_t zero_replaced(drive_t *drive, uint32_t operation)
          (old || drive->learned->any_size) && i < o->first_access + o->access_count; i++) {
         const uint32_t buffer = drive->trace->access[i].buffer;
         const bool fresh = drive->first_touch[buffer] == operation;
-        if (replaces(drive, operation, i) && (fresh ? drive->learned->any_size && drive->again[buffer] : old))
+        if (replaces(drive, operation, i) &&
+            (fresh ? drive->learned->any_size && drive->again[buffer] : old)) {
             EBB_TRY(zero(drive, drive->at[buffer], o->stream));
+            ebb_site_of(drive, buffer)->device = false; /* until it is launched */
+        }
     }
     return 0;
+}
+
+/* The operation is about to write on chunks that are another's as yet. */
+static void take_written(drive_t *drive, uint32_t operation)
+{
+    const ebb_trace_operation_t *o = &drive->trace->operation[operation];
+    for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
+        const uint32_t place = drive->at[drive->trace->access[i].buffer];
+        if (drive->trace->access[i].mode != EBB_READS && drive->site[place].range)
+            clear_unless_there(drive, place);
+    }
 }
 
 /* Whether the replay makes what was discarded in a place (a buffer's own), be it as the last of several. */
@@ -472,7 +475,7 @@ static bool begins_as_recorded(const drive_t *drive, const ebb_operation_t *op, 
 /* That a kernel replaces what a buffer holds follows from all its operands as they were recorded. */
 bool ebb_drive_replaces_as_recorded(const drive_t *drive, const ebb_operation_t *op, uint32_t at)
 {
-    return !drive->replaces[at] || begins_as_recorded(drive, op, at);
+    return !drive->learned->replaces[at] || begins_as_recorded(drive, op, at);
 }
 
 /* Of those behind the cursor, only where operands begin may tell layers in one large buffer apart. */
@@ -704,7 +707,7 @@ const char *ebb_drive_arrange(drive_t *drive, const ebb_operation_t *op)
         why = ebb_streams_before(drive, drive->cursor);
     if (why)
         return why;
-    if (op && is_doubtful(drive, op)) {
+    if (op && !ebb_record_is_tried(drive->device, drive->learned, drive->cursor, op)) {
         ebb_record_doubt(drive->learned, drive->cursor);
         return "arguments that were the same until now";
     }
@@ -713,8 +716,12 @@ const char *ebb_drive_arrange(drive_t *drive, const ebb_operation_t *op)
     if (!drive->cursor && begin_on_device(drive))
         return "the driver refused to let streams wait for each other";
     if (!issue_actions(drive, drive->cursor) && !join(drive, drive->cursor) &&
-        !ebb_guard_open_operation(drive, NULL, drive->cursor) && !(op && zero_replaced(drive, drive->cursor)))
-        return NULL;
+        !ebb_guard_open_operation(drive, NULL, drive->cursor)) {
+        if (op)
+            take_written(drive, drive->cursor);
+        if (!op || !zero_replaced(drive, drive->cursor))
+            return NULL;
+    }
     ebb_log(EBB_WARN, "%s", ebb_last_failure());
     return "the driver refused an action";
 }

@@ -338,19 +338,6 @@ static bool list_joins(drive_t *drive)
     return true;
 }
 
-static void note_replacing(drive_t *drive)
-{
-    for (uint32_t i = 0; i < drive->trace->operation_count; i++) {
-        const ebb_trace_operation_t *o = &drive->trace->operation[i];
-        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
-            const uint32_t buffer = drive->trace->access[k].buffer;
-            drive->replaces[i] |=
-                o->kind == EBB_TRACE_KERNEL && drive->trace->access[k].mode == EBB_REPLACES &&
-                (drive->trace->buffer[buffer].born == EBB_NONE || drive->first_touch[buffer] != i);
-        }
-    }
-}
-
 static void list_deaths(drive_t *drive)
 {
     uint32_t n = drive->trace->operation_count;
@@ -394,7 +381,6 @@ static bool allocate(drive_t *drive)
     ebb_drive_own(drive, &drive->orphans.buffer, calloc(buffers + 1, sizeof *drive->orphans.buffer));
     ebb_drive_own(drive, &drive->orphans.given_up, calloc(buffers + 1, sizeof *drive->orphans.given_up));
     ebb_drive_own(drive, &drive->first_touch, ebb_trace_first_touches(drive->trace));
-    ebb_drive_own(drive, &drive->replaces, calloc(operations + 1, sizeof *drive->replaces));
     ebb_drive_own(drive, &drive->spares, calloc(places + 1, sizeof *drive->spares));
     return drive->issued && !drive->no_memory;
 }
@@ -427,7 +413,6 @@ static ebb_status_t prepare(drive_t *drive, ebb_buffer_t *const *present)
         EBB_TRY(map_place(drive, i));
     EBB_TRY(ebb_share_open_small(drive->device));
     list_deaths(drive);
-    note_replacing(drive);
     if (!find_overlapping(drive) || !list_joins(drive))
         return no_host_memory();
     EBB_TRY(make_events(drive));

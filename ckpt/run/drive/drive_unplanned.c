@@ -210,8 +210,8 @@ static bool may_be_repeated(drive_t *drive, uint32_t operation)
     return writes_one(drive, &drive->trace->operation[operation], drive->source) && needs_sources(drive);
 }
 
-/* Most of it is as planned; what it leaves alone had not been given up to be replaced; it is never repeated; and no other stream has to
- * be waited for. */
+/* Most of it is as planned; it replaces nothing that it does not touch first, which was shown of the planned operands, and what it leaves alone
+ * had not been given up to be replaced; it is never repeated; and no other stream has to be waited for. */
 bool ebb_unplanned_may_match_partly(drive_t *drive, const ebb_operation_t *op)
 {
     const ebb_trace_operation_t *o = &drive->trace->operation[drive->cursor];
@@ -219,8 +219,7 @@ bool ebb_unplanned_may_match_partly(drive_t *drive, const ebb_operation_t *op)
     for (uint32_t i = 0; i < op->access_count; i++)
         planned += ebb_drive_plans(drive, &op->access[i]);
     if (op->kind != EBB_KERNEL || !op->plain || drive->streams > 1 || 2 * planned < o->access_count ||
-        !planned || may_be_repeated(drive, drive->cursor) ||
-        !ebb_drive_replaces_as_recorded(drive, op, drive->cursor))
+        !planned || may_be_repeated(drive, drive->cursor) || drive->learned->replaces[drive->cursor])
         return false;
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++)
         if (drive->trace->access[i].mode == EBB_REPLACES &&

@@ -138,7 +138,6 @@ typedef struct drive {
     CUevent *stall;        /* [4 * operations]: for two steps, around each operation's joins, if it has any */
 
     uint32_t *first_touch; /* [buffers] see ebb_trace_first_touches */
-    bool *replaces;        /* [operations] kernels that replace what buffers hold: not those that they are the first to touch */
     bool *spares;          /* [places] with copies out that may be spared (ebb_plan_spared) */
     ebb_orphans_t orphans; /* room for what is left when the plan is: [buffers] */
     uint32_t cursor;       /* the next operation; operation_count: the step is over */

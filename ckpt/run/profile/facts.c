@@ -172,12 +172,12 @@ static unsigned count_written(ebb_device_t *dev, const ebb_profile_t *l, uint32_
 }
 
 /* Whether what came out the same from zeros is so in every step. Where these are of any size, an operation may leave a part of a buffer
- * as it was that it filled when it was tried: rows behind the last one; with other arguments it may do so, too. Only a content that the step
- * has not touched yet is none that anything could need, where the buffer is born in it. */
+ * as it was that it filled when it was tried: rows behind the last one. Only a content that the step has not touched yet is none that
+ * anything could need, where the buffer is born in it. */
 static bool may_replace(const ebb_profile_t *l, uint32_t i, uint32_t access)
 {
     const uint32_t buffer = l->recorded.trace->access[access].buffer;
-    return (!l->recorded.any_size && !l->recorded.updates[i]) ||
+    return !l->recorded.any_size ||
            (l->buffer[buffer].first_use >= l->recorded.trace->operation[i].first_access &&
             l->recorded.trace->buffer[buffer].born != EBB_NONE);
 }
@@ -220,4 +220,5 @@ void ebb_facts_conclude(ebb_device_t *dev, ebb_profile_t *l)
                 }
         }
     }
+    ebb_record_settle(&l->recorded);
 }

@@ -36,10 +36,10 @@ typedef struct ebb_recording {
     CUdeviceptr *left_at; /* [buffers] where that is */
     uint8_t *keeps; /* [buffers] how often the program has kept it within steps (drive_keep.c); NULL: none yet */
     struct ebb_verify *verify; /* replay.h; NULL: none yet */
-    /* Of kernels that were tried on zeros: [as trace->args] arguments of the first trial, and not 0 for bytes that were others in a later one, or
-     * are of pointers. [operations] Whether others have come: what it was seen to replace it counts as updating. */
+    /* [operations] kernels that replace what buffers hold: not those that they are the first to touch. Of these [as trace->args] arguments of the
+     * first trial, and not 0 for words that were others in a later one, or are pointers. [operations] `doubted`: others have come. */
+    bool *replaces, *doubted;
     unsigned char *tried, *varies;
-    bool *updates;
     ebb_stream_t
         *stream; /* the first operation's; trace->operation[i].stream is 0 for all if it is the only one */
     ebb_stream_t *streams[EBB_RECORD_STREAMS]; /* by number */
@@ -78,11 +78,14 @@ const char *ebb_record_difference(const ebb_recording_t *recording, uint32_t ind
                                   const ebb_operation_t *operation);
 
 /* A kernel may replace what a buffer holds with some arguments and add to it with others: a factor that is 0 as long as the step is learned.
- * `tried`: it is tried with these, for the first time or once more. `is_tried`: a launch has those that have not varied while it was. `doubt`: one
- * has not, and what the trace says of what launches of that kernel replace, and are not the first to touch, holds no more. */
+ * `tried`: it was tried with these, for the first time or once more. `is_tried`: it replaces nothing that it does not touch first, or has those that
+ * have not varied while it was tried, but for words that are stale. `doubt`: one launch has others, and none of that kernel counts as replacing
+ * such buffers any more: in the trace once it is settled, between steps, as what the step under way has made so far goes by it. */
 void ebb_record_tried(ebb_recording_t *recording, uint32_t index, const ebb_operation_t *operation, bool first);
-bool ebb_record_is_tried(const ebb_recording_t *recording, uint32_t index, const ebb_operation_t *operation);
+bool ebb_record_is_tried(ebb_device_t *dev, const ebb_recording_t *recording, uint32_t index,
+                         const ebb_operation_t *operation);
 void ebb_record_doubt(ebb_recording_t *recording, uint32_t index);
+void ebb_record_settle(ebb_recording_t *recording);
 
 /* What orders streams and host; noted while a step is recorded. */
 void ebb_record_order(ebb_device_t *dev, const ebb_order_t *order);

@@ -53,6 +53,7 @@ typedef struct trial {
     uint64_t doubted; /* of them: those that may have been zeros before, too */
     uint32_t before;  /* the results of these: whether it was other than zeros */
     bool copy, zero;  /* which replays there were */
+    ebb_issued_t issued;
 } trial_t;
 
 struct ebb_proofs {
@@ -356,7 +357,6 @@ void ebb_proofs_before(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
         return;
     }
     proofs->tried = true;
-    ebb_record_tried(&proofs->profile->recorded, i, op, !f->rounds);
     proofs->spent_ns += ns;
     f->bytes = bytes > f->bytes ? bytes : f->bytes;
     f->ns = (uint64_t)ns / (proofs->now.copy + proofs->now.zero);
@@ -420,11 +420,13 @@ void ebb_proofs_after(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
     if (f->why == EBB_PROVEN &&
         ((proofs->now.copy && replay(dev, op, false)) || (proofs->now.zero && replay(dev, op, true))))
         f->why = EBB_REFUSED;
-    if (f->why == EBB_PROVEN && !compare(dev, op)) {
+    if (f->why == EBB_PROVEN && !compare(dev, op) && ebb_issued_keep(&proofs->now.issued, op)) {
         trial_t *t =
             ebb_array_append((void **)&proofs->trial, &proofs->trial_count, &proofs->trial_room, sizeof *t);
         if (t)
             *t = proofs->now;
+        else
+            ebb_issued_forget(&proofs->now.issued);
     }
     if (proofs->is_short)
         give_scratch_back(dev);
@@ -476,6 +478,7 @@ static void judge(ebb_device_t *dev, const trial_t *trial)
     }
     uint64_t all = written < 64 ? ((uint64_t)1 << written) - 1 : ~(uint64_t)0;
     zero_same = same == all;
+    ebb_record_tried(&l->recorded, trial->operation, &trial->issued.op, !f->rounds);
     f->agreed += (uint32_t)(trial->copy && copy_same) + (uint32_t)(trial->zero && zero_same);
     f->refuted |= !copy_same;
     /* From zeros not everything need come out. From what did come out, zeroed once more, everything must, if it was
@@ -497,8 +500,11 @@ bool ebb_proofs_end(ebb_device_t *dev, bool good)
         ebb_wait_for_device(dev->ebb);
     proofs->profile->proofs_guessed_ns += proofs->spent_ns;
     bool read = good && !ebb_tiles_read(proofs->answers, dev->run->pass->stream);
-    for (uint32_t i = 0; read && i < proofs->trial_count; i++)
-        judge(dev, &proofs->trial[i]);
+    for (uint32_t i = 0; i < proofs->trial_count; i++) {
+        if (read)
+            judge(dev, &proofs->trial[i]);
+        ebb_issued_forget(&proofs->trial[i].issued);
+    }
     give_scratch_back(dev);
     ebb_tiles_delete(dev, proofs->answers);
     free(proofs->trial);

@@ -319,7 +319,8 @@ void ebb_recording_delete(ebb_recording_t *r)
     free(r->left_at);
     free(r->tried);
     free(r->varies);
-    free(r->updates);
+    free(r->replaces);
+    free(r->doubted);
     *r = (ebb_recording_t){0};
 }
 
@@ -351,9 +352,10 @@ bool ebb_record_end(ebb_device_t *dev, bool good)
         r->left_at = calloc((size_t)r->trace->buffer_count + 1, sizeof *r->left_at);
         r->tried = calloc((size_t)r->trace->args_bytes + 1, 1);
         r->varies = calloc((size_t)r->trace->args_bytes + 1, 1);
-        r->updates = calloc((size_t)r->trace->operation_count + 1, sizeof *r->updates);
+        r->replaces = calloc((size_t)r->trace->operation_count + 1, sizeof *r->replaces);
+        r->doubted = calloc((size_t)r->trace->operation_count + 1, sizeof *r->doubted);
     }
-    if (!good || wrong || !r->left || !r->left_at || !r->tried || !r->varies || !r->updates) {
+    if (!good || wrong || !r->left || !r->left_at || !r->tried || !r->varies || !r->replaces || !r->doubted) {
         ebb_recording_delete(r);
         reset(dev);
         return false;

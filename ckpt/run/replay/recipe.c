@@ -458,6 +458,7 @@ static bool keep_arguments(ebb_device_t *dev, const ebb_operation_t *op)
     ebb_tracked_t *tracked = dev->run->tracked;
     recipes_t *recipes = dev->run->recipes;
     return ebb_recorded(dev, tracked->at)->proofs && (op->kind != EBB_KERNEL || op->plain) &&
+           ebb_record_is_tried(dev, tracked->learned, tracked->at, op) &&
            ebb_issued_keep(&recipes->issued[tracked->at], op);
 }
 

@@ -1,6 +1,6 @@
 /* loop.c: a small training loop that can be told to misbehave. It knows nothing of ebb.
  *
- *   loop [layers=N] [steps=N] [mib=N] [through=1] [keep=N] [swap=1] [short=N] [look=N] [mix=SEED] [probe=STEP] [evaluate=N] [couple=1] [clear=1] [pad=1] [blend=STEP] [poll=1] [deviate=SEED] [diverge=STEP how=WAY every=N until=STEP] [each=STEP] [more=STEP] [grow=STEP] [peek=STEP] [flag=STEP] [hidden=STEP] [fork=STEP] [reset=1]
+ *   loop [layers=N] [steps=N] [mib=N] [through=1] [keep=N] [swap=1] [short=N] [look=N] [mix=SEED] [probe=STEP] [evaluate=N] [couple=1] [clear=1] [pad=1] [blend=STEP [behind=N]] [poll=1] [deviate=SEED] [diverge=STEP how=WAY every=N until=STEP] [each=STEP] [more=STEP] [grow=STEP] [peek=STEP] [flag=STEP] [hidden=STEP] [fork=STEP] [reset=1]
  *
  * A step: forward through `layers` layers, each activation (mib MiB, in a build with small chunks so many halves of one) its own stream-ordered allocation,
  * backward, update.
@@ -17,7 +17,8 @@
  * clear=1       weight gradients are added to, and zeroed behind each step's update; clear=2: in front of each step; clear=3: behind it, by a factor
  *               of 0, which leaves zeros of either sign
  * pad=1         each layer has a buffer of rows that end with padding, which is zeroed once: forward writes the rows, backward adds up all of it
- * blend=STEP    each layer has a buffer that forward replaces, and from this step on adds to: only a factor among the arguments says so
+ * blend=STEP    each layer has a buffer that forward replaces, and from this step on adds to: only a factor among the arguments says so;
+ *               with behind=N only those of layers from N on
  * poll=1        behind each step the stream is asked until it has nothing left to do; it is never waited for
  * deviate=SEED  in a third of the steps after the eighth, at a random place: a launch more (which reads a live
  *               activation), an allocation more, a forward pass that is given up half-way, a free that comes
@@ -147,7 +148,8 @@ static void forward(loop_t *l, int step, int count, int extra_at, int extra)
         if (l->pad)
             CHECK(loop_rows(l->own[i], l->x[i + 1], l->m, l->stream));
         if (l->blend)
-            CHECK(loop_blend(l->own[i], l->x[i + 1], step < l->blend ? 0 : 0.5f, l->m, l->stream));
+            CHECK(loop_blend(l->own[i], l->x[i + 1], step < l->blend || i < l->behind ? 0 : 0.5f, l->m,
+                             l->stream));
         if (i == extra_at && extra == 0)
             CHECK(loop_probe(l->sums, l->x[rand() % (i + 2)], l->n, l->stream));
         if (i == extra_at && extra == 1) {
@@ -373,6 +375,7 @@ int main(int argc, char **argv)
     l.clear = trainer_option(argc, argv, "clear", 0);
     l.pad = trainer_option(argc, argv, "pad", 0);
     l.blend = trainer_option(argc, argv, "blend", 0);
+    l.behind = trainer_option(argc, argv, "behind", 0);
     const int fork_at = trainer_option(argc, argv, "fork", 0), reset = trainer_option(argc, argv, "reset", 0);
     l.n = l.full = (size_t)trainer_option(argc, argv, "mib", 4) * CHUNK_FLOATS / 2;
     l.m = CHUNK_FLOATS;

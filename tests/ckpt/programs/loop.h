@@ -18,7 +18,7 @@ enum { LAYERS_MAX = 64, KEEP_MAX = 8 };
 
 typedef struct loop {
     int layers, steps, deviate, flag, hidden, each, more, grow, peek, through, keep, swap, small, look, mix,
-        probe, diverge, how, every, until, evaluate, couple, clear, pad, blend, poll;
+        probe, diverge, how, every, until, evaluate, couple, clear, pad, blend, behind, poll;
     int step, launches; /* of the step, so far */
     int filled;         /* activations of this step */
     float *more_memory; /* until the step is over */
