@@ -699,6 +699,14 @@ static ebb_status_t begin_on_device(drive_t *drive)
     return ebb_streams_scatter(drive, first_stream(drive), EBB_ALL_STREAMS);
 }
 
+/* As it came, or as it was tried: without what its structures do not fill in. */
+static bool is_tried(drive_t *drive, const ebb_operation_t *op)
+{
+    return ebb_record_is_tried(drive->device, drive->learned, drive->cursor, op) ||
+           ebb_record_is_tried(drive->device, drive->learned, drive->cursor,
+                               ebb_stale_view(drive->device, op));
+}
+
 /* Everything that comes before the operation at the cursor; NULL: which is left out. NULL, or why not. */
 const char *ebb_drive_arrange(drive_t *drive, const ebb_operation_t *op)
 {
@@ -707,7 +715,7 @@ const char *ebb_drive_arrange(drive_t *drive, const ebb_operation_t *op)
         why = ebb_streams_before(drive, drive->cursor);
     if (why)
         return why;
-    if (op && !ebb_record_is_tried(drive->device, drive->learned, drive->cursor, op)) {
+    if (op && !is_tried(drive, op)) {
         ebb_record_doubt(drive->learned, drive->cursor);
         return "arguments that were the same until now";
     }

@@ -478,7 +478,7 @@ static void judge(ebb_device_t *dev, const trial_t *trial)
     }
     uint64_t all = written < 64 ? ((uint64_t)1 << written) - 1 : ~(uint64_t)0;
     zero_same = same == all;
-    ebb_record_tried(&l->recorded, trial->operation, &trial->issued.op, !f->rounds);
+    ebb_record_tried(dev, &l->recorded, trial->operation, &trial->issued.op, !f->rounds);
     f->agreed += (uint32_t)(trial->copy && copy_same) + (uint32_t)(trial->zero && zero_same);
     f->refuted |= !copy_same;
     /* From zeros not everything need come out. From what did come out, zeroed once more, everything must, if it was

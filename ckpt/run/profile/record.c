@@ -183,10 +183,8 @@ static ebb_mode_t mode_of(const ebb_operation_t *op, const ebb_access_t *access)
 {
     if (op->kind == EBB_KERNEL || op->kind == EBB_OTHER)
         return EBB_UPDATES;
-    bool within = op->access_count == 2 && op->access[0].buffer == op->access[1].buffer;
-    if (access->param_offset && !within)
-        return EBB_READS;
-    return within || access->offset_bytes || op->bytes < access->buffer->bytes ? EBB_UPDATES : EBB_REPLACES;
+    const bool within = op->access_count == 2 && op->access[0].buffer == op->access[1].buffer;
+    return access->param_offset && !within ? EBB_READS : ebb_record_is_whole(op) ? EBB_REPLACES : EBB_UPDATES;
 }
 
 static bool record_access(struct ebb_record *record, const ebb_operation_t *op, const ebb_access_t *access)

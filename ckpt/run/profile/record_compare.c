@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "alloc/base/status.h"
+#include "alloc/device.h"
 #include "ckpt/run/profile/profile.h"
-#include "ckpt/run/tracker/tracker.h"
 
 CUfunction ebb_record_function(const ebb_operation_t *op)
 {
@@ -18,6 +18,12 @@ bool ebb_record_is_like(const ebb_recording_t *r, uint32_t index, const ebb_oper
            op->access_count == o->access_count && !op->opaque;
 }
 
+bool ebb_record_is_whole(const ebb_operation_t *op)
+{
+    const bool within = op->access_count == 2 && op->access[0].buffer == op->access[1].buffer;
+    return !within && !op->access[0].offset_bytes && op->bytes >= op->access[0].buffer->bytes;
+}
+
 /* A copy or memset of another size: the whole of a buffer as before, or not the whole as before. */
 static bool is_resized(const ebb_recording_t *r, uint32_t index, const ebb_operation_t *op)
 {
@@ -28,8 +34,7 @@ static bool is_resized(const ebb_recording_t *r, uint32_t index, const ebb_opera
     if (op->kind == EBB_OTHER || !o->access_count || !op->access_count || a->param_offset ||
         op->access[0].param_offset)
         return true;
-    return (a->mode == EBB_REPLACES) ==
-           (!op->access[0].offset_bytes && op->bytes >= op->access[0].buffer->bytes);
+    return (a->mode == EBB_REPLACES) == ebb_record_is_whole(op);
 }
 
 const char *ebb_record_other_launch(const ebb_recording_t *r, uint32_t index, const ebb_operation_t *op)
@@ -52,7 +57,23 @@ bool ebb_record_may_be_at(const ebb_recording_t *r, const ebb_trace_access_t *a,
     return offset_bytes == a->offset_bytes || (r->any_size && r->trace->buffer[a->buffer].born != EBB_NONE);
 }
 
-void ebb_record_tried(ebb_recording_t *r, uint32_t index, const ebb_operation_t *op, bool first)
+/* A number that has been another one may be any, though few of its bytes have varied: those of one word, as far as they are one parameter's. */
+static void note_varied(ebb_device_t *dev, CUfunction function, const unsigned char *tried,
+                        const unsigned char *params, unsigned char *varies, uint32_t bytes)
+{
+    uint32_t from, size;
+    for (uint32_t i = 0; i < bytes; i++)
+        varies[i] |= tried[i] != params[i];
+    for (uint32_t p = 0; ebb_function_parameter(dev->ebb, function, p, &from, &size); p++)
+        for (uint32_t i = from; i < from + size && from + size <= bytes; i++) {
+            const uint32_t word = from + (i - from) / 4 * 4;
+            if (tried[i] != params[i])
+                memset(varies + word, 1, word + 4 < from + size ? 4 : from + size - word);
+        }
+}
+
+void ebb_record_tried(ebb_device_t *dev, ebb_recording_t *r, uint32_t index, const ebb_operation_t *op,
+                      bool first)
 {
     const ebb_trace_operation_t *o = &r->trace->operation[index];
     unsigned char *tried = r->tried + o->first_arg, *varies = r->varies + o->first_arg;
@@ -60,11 +81,7 @@ void ebb_record_tried(ebb_recording_t *r, uint32_t index, const ebb_operation_t 
         memcpy(tried, op->params, o->arg_bytes);
         memset(varies, 0, o->arg_bytes);
     }
-    for (uint32_t i = 0; i < o->arg_bytes; i++)
-        if (tried[i] != op->params[i])
-            varies[i / 4 * 4] = 1;
-    for (uint32_t i = 0; i < o->arg_bytes; i++) /* a number that counts has seen few of its bytes */
-        varies[i] = varies[i / 4 * 4];
+    note_varied(dev, op->function, tried, op->params, varies, o->arg_bytes);
     for (uint32_t i = 0; i < op->access_count; i++)
         if (op->access[i].param_offset + sizeof(CUdeviceptr) <= o->arg_bytes)
             memset(varies + op->access[i].param_offset, 1, sizeof(CUdeviceptr));
@@ -72,18 +89,25 @@ void ebb_record_tried(ebb_recording_t *r, uint32_t index, const ebb_operation_t 
         memset(varies + op->map_at[i], 1, EBB_TENSOR_MAP_BYTES);
 }
 
+/* Of memory that is freed by now, or in a word that is not filled in. */
+static bool is_address(ebb_device_t *dev, const unsigned char *params, uint32_t at, uint32_t bytes)
+{
+    CUdeviceptr word = 0;
+    if (at + sizeof word <= bytes)
+        memcpy(&word, params + at, sizeof word);
+    return ebb_address_is_served(dev->ebb, word);
+}
+
 bool ebb_record_is_tried(ebb_device_t *dev, const ebb_recording_t *r, uint32_t index,
                          const ebb_operation_t *op)
 {
     const ebb_trace_operation_t *o = &r->trace->operation[index];
     const unsigned char *tried = r->tried + o->first_arg, *varies = r->varies + o->first_arg;
-    for (uint32_t i = 0; r->replaces[index] && i < o->arg_bytes; i++) {
-        if (varies[i] || tried[i] == op->params[i])
-            continue;
-        ebb_stale_view(dev, op);
-        if (i / 8 * 8 + 8 > o->arg_bytes || !ebb_stale_is(dev, i / 8 * 8))
+    for (uint32_t i = 0; r->replaces[index] && i < o->arg_bytes; i++)
+        if (!varies[i] && tried[i] != op->params[i] &&
+            !(is_address(dev, tried, i / 8 * 8, o->arg_bytes) &&
+              is_address(dev, op->params, i / 8 * 8, o->arg_bytes)))
             return false;
-    }
     return true;
 }
 

@@ -116,10 +116,15 @@ __global__ void rows_kernel(float *out, const float *in, size_t n)
 }
 BLOCK_SIZE_INDEPENDENT(rows_kernel);
 
-__global__ void blend_kernel(float *out, const float *in, float beta, size_t n)
+typedef struct blend {
+    float alpha, beta;
+    size_t n;
+} blend_t;
+
+__global__ void blend_kernel(float *out, const float *in, blend_t by)
 {
-    EACH(i, n)
-    out[i] = beta != 0 ? in[i] + beta * out[i] : in[i];
+    EACH(i, by.n)
+    out[i] = by.beta != 0 ? by.alpha * in[i] + by.beta * out[i] : by.alpha * in[i];
 }
 BLOCK_SIZE_INDEPENDENT(blend_kernel);
 
@@ -196,7 +201,7 @@ cudaError_t loop_rows(float *out, const float *in, size_t n, cudaStream_t stream
 
 cudaError_t loop_blend(float *out, const float *in, float beta, size_t n, cudaStream_t stream)
 {
-    blend_kernel<<<blocks(n), 256, 0, stream>>>(out, in, beta, n);
+    blend_kernel<<<blocks(n), 256, 0, stream>>>(out, in, blend_t{1, beta, n});
     return cudaGetLastError();
 }
 
