@@ -57,6 +57,7 @@ static const scene_t scenes[] = {
     {"late copies", 26, "EBB_RECOMPUTE=0 SOFTGPU_PROFILE=H100 EBB_LINK=100GB", "mib=1 layers=6 steps=72", 50,
      LONG_FORM},
     {"two contents from one launch", 36, "EBB_OFFLOAD=0", "mib=2 layers=5 steps=64 couple=1", 50, REPLAYS},
+    {"padding", 26, "", "mib=1 layers=6 steps=64 pad=1", 50, DRIVER},
     {"leaving", 34, "EBB_OFFLOAD=0", "mib=2 layers=6 steps=72 each=10", 20, DRIVER},
     {"rebuilding", 30, "EBB_OFFLOAD=0 EBB_POLICY=learn", "mib=2 layers=6 steps=64", 0, DRIVER},
 };

@@ -56,6 +56,12 @@ static void *new_permanent(size_t bytes)
     return p;
 }
 
+/* No more than an activation has. */
+static size_t own_floats(const loop_t *l)
+{
+    return l->full < l->m ? l->full : l->m;
+}
+
 static void set_up(loop_t *l)
 {
     CHECK(cudaStreamCreateWithFlags(&l->stream, cudaStreamNonBlocking));
@@ -66,7 +72,7 @@ static void set_up(loop_t *l)
         CHECK(loop_fill(l->w[i], (unsigned)i, l->m, l->stream));
     }
     for (int i = 0; i < l->layers && (l->pad || l->blend); i++)
-        l->own[i] = new_permanent(l->m * sizeof(float));
+        l->own[i] = new_permanent(own_floats(l) * sizeof(float));
     for (int i = 0; i < 2 && l->swap; i++)
         l->pair[i] = new_permanent(l->n * sizeof(float));
     l->sums = new_permanent((l->n / 16384 + 1) * sizeof(float));
@@ -146,10 +152,10 @@ static void forward(loop_t *l, int step, int count, int extra_at, int extra)
         if (!launch(l, CHANGES, l->x[i + 1], l->n))
             CHECK(loop_adjust(l->x[i + 1], l->flag_word, 0.99f, l->n, l->stream));
         if (l->pad)
-            CHECK(loop_rows(l->own[i], l->x[i + 1], l->m, l->stream));
+            CHECK(loop_rows(l->own[i], l->x[i + 1], own_floats(l), l->stream));
         if (l->blend)
-            CHECK(loop_blend(l->own[i], l->x[i + 1], step < l->blend || i < l->behind ? 0 : 0.5f, l->m,
-                             l->stream));
+            CHECK(loop_blend(l->own[i], l->x[i + 1], step < l->blend || i < l->behind ? 0 : 0.5f,
+                             own_floats(l), l->stream));
         if (i == extra_at && extra == 0)
             CHECK(loop_probe(l->sums, l->x[rand() % (i + 2)], l->n, l->stream));
         if (i == extra_at && extra == 1) {
@@ -173,7 +179,7 @@ static void backward(loop_t *l, int extra_at, int extra)
             CHECK(loop_backward(din, l->dw[i], dout, activation(l, i), activation(l, i + 1), l->w[i], l->n,
                                 l->m, l->clear, l->stream));
         if (l->own[i])
-            CHECK(loop_probe(l->sums, l->own[i], l->m, l->stream));
+            CHECK(loop_probe(l->sums, l->own[i], own_floats(l), l->stream));
         if (l->y[i]) {
             CHECK(loop_probe(l->sums, l->y[i], l->n, l->stream));
             free_floats(l, &l->y[i]);
