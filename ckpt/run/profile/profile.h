@@ -68,7 +68,8 @@ bool ebb_record_is_resident(ebb_device_t *dev, const ebb_operation_t *operation)
 /* How an operation differs from one of the recording in its kernel and its geometry, unless that may be any; NULL: in nothing. */
 const char *ebb_record_other_launch(const ebb_recording_t *recording, uint32_t index,
                                     const ebb_operation_t *operation);
-/* Whether a copy or memset writes all of its first operand's buffer. */
+/* Whether a copy is from a buffer to itself; whether a copy or memset writes all of its first operand's buffer, and reads none of it. */
+bool ebb_record_is_within(const ebb_operation_t *operation);
 bool ebb_record_is_whole(const ebb_operation_t *operation);
 /* Whether it is the same but for sizes. */
 bool ebb_record_is_like(const ebb_recording_t *recording, uint32_t index, const ebb_operation_t *operation);
@@ -81,8 +82,9 @@ const char *ebb_record_difference(const ebb_recording_t *recording, uint32_t ind
 
 /* A kernel may replace what a buffer holds with some arguments and add to it with others: a factor that is 0 as long as the step is learned.
  * `tried`: it was tried with these, for the first time or once more. `is_tried`: it replaces nothing that it does not touch first, or has those that
- * have not varied while it was tried, but for addresses of ebb's memory that are no operands. `doubt`: one launch has others, and none of that kernel counts as replacing
- * such buffers any more: in the trace once it is settled, between steps, as what the step under way has made so far goes by it. */
+ * have not varied while it was tried, but for addresses of ebb's memory that are no operands. `doubt`: one launch has others, and none of that
+ * kernel counts as replacing such buffers any more: in the trace once it is settled, between steps, as what the step under way has made so far
+ * goes by it. */
 void ebb_record_tried(ebb_device_t *dev, ebb_recording_t *recording, uint32_t index, const ebb_operation_t *operation,
                       bool first);
 bool ebb_record_is_tried(ebb_device_t *dev, const ebb_recording_t *recording, uint32_t index,

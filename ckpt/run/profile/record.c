@@ -183,8 +183,9 @@ static ebb_mode_t mode_of(const ebb_operation_t *op, const ebb_access_t *access)
 {
     if (op->kind == EBB_KERNEL || op->kind == EBB_OTHER)
         return EBB_UPDATES;
-    const bool within = op->access_count == 2 && op->access[0].buffer == op->access[1].buffer;
-    return access->param_offset && !within ? EBB_READS : ebb_record_is_whole(op) ? EBB_REPLACES : EBB_UPDATES;
+    return access->param_offset && !ebb_record_is_within(op) ? EBB_READS
+           : ebb_record_is_whole(op)                         ? EBB_REPLACES
+                                                             : EBB_UPDATES;
 }
 
 static bool record_access(struct ebb_record *record, const ebb_operation_t *op, const ebb_access_t *access)

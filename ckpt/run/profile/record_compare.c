@@ -18,10 +18,15 @@ bool ebb_record_is_like(const ebb_recording_t *r, uint32_t index, const ebb_oper
            op->access_count == o->access_count && !op->opaque;
 }
 
+bool ebb_record_is_within(const ebb_operation_t *op)
+{
+    return op->access_count == 2 && op->access[0].buffer == op->access[1].buffer;
+}
+
 bool ebb_record_is_whole(const ebb_operation_t *op)
 {
-    const bool within = op->access_count == 2 && op->access[0].buffer == op->access[1].buffer;
-    return !within && !op->access[0].offset_bytes && op->bytes >= op->access[0].buffer->bytes;
+    return !ebb_record_is_within(op) && !op->access[0].offset_bytes &&
+           op->bytes >= op->access[0].buffer->bytes;
 }
 
 /* A copy or memset of another size: the whole of a buffer as before, or not the whole as before. */
