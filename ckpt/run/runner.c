@@ -321,12 +321,19 @@ static void settle(ebb_device_t *dev)
     runner->boundary = true;
 }
 
-/* Behind the last operation of a step, and still its: as recorded, while it is being recorded, or while no plan is driven. */
+/* Behind the last operation of a step, and still its: as recorded, while it is being recorded, or while no plan is driven. Where one was left,
+ * also what is not recorded: it is taken up again with the next step's first operation, and would be left at once before any other. */
 static bool is_the_last_steps(ebb_device_t *dev, const ebb_operation_t *op)
 {
     struct ebb_runner *runner = dev->run->runner;
-    return runner->boundary && is_aside(dev, op) &&
-           (!runner->driving || !ebb_drive_active(dev) || ebb_drive_expects(dev, op));
+    if (!runner->boundary)
+        return false;
+    if (runner->driving && ebb_drive_active(dev))
+        return is_aside(dev, op) && ebb_drive_expects(dev, op);
+    if (is_aside(dev, op))
+        return true;
+    const ebb_variant_t *next = ebb_variant_of(dev, ebb_step_expected(runner->finder));
+    return next && next->learned && ebb_tracker_is_behind(dev, next->learned, op);
 }
 
 /* As ebb_run_freeing. */

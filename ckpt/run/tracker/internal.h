@@ -27,8 +27,9 @@ const char *ebb_mangled_lambda_end(const char *signature, uint32_t *parameters);
 /* Wider than REACH, by which the finder compares hashes alone, because words and buffers are compared as well; and more patient than a
  * plan (drive_unplanned.c), for which all streams wait at each extra one: what is lost here is advice, until the next boundary. */
 enum {
-    EBB_MATCH_LOOK = 64,   /* operations of the recording that are looked at when some were left out */
-    EBB_MATCH_STRAYS = 256 /* extra ones in a row; after more nothing is known until the next boundary */
+    EBB_MATCH_LOOK = 64,    /* operations of the recording that are looked at when some were left out */
+    EBB_MATCH_STRAYS = 256, /* extra ones in a row; after more nothing is known until the next boundary */
+    EBB_MATCH_BEHIND = 8 /* extra ones behind a step that are still its own; and so many of each stream are looked at where it begins */
 };
 
 /* A buffer of the program that was allocated in this step, or touched before it was known. */
@@ -107,6 +108,8 @@ void ebb_match_begin_step(ebb_device_t *dev);
 bool ebb_match_is_fresh(ebb_device_t *dev);
 /* The step is over, and this may be the first operation of the next. */
 bool ebb_match_begins(ebb_device_t *dev, const ebb_operation_t *operation);
+/* The step is over, and its beginning has no such operation, whatever that touches. */
+bool ebb_match_is_behind(ebb_device_t *dev, const ebb_operation_t *operation);
 /* What persists gets its number, if it is where it was recorded. */
 void ebb_match_find_persistent(ebb_device_t *dev);
 

@@ -211,6 +211,21 @@ bool ebb_match_begins(ebb_device_t *dev, const ebb_operation_t *op)
     return true;
 }
 
+bool ebb_match_is_behind(ebb_device_t *dev, const ebb_operation_t *op)
+{
+    const match_t *m = match_of(dev);
+    if (!m->seen.known || !ebb_match_is_over(m) || m->strays >= EBB_MATCH_BEHIND)
+        return false;
+    for (uint32_t s = 0; s < m->seen.learned->stream_count; s++) {
+        uint32_t i = m->first[s];
+        for (unsigned n = 0; n < EBB_MATCH_BEHIND && i != EBB_NONE; n++, i = m->next[i])
+            if ((ebb_trace_kind_t)op->kind == trace_of(m)->operation[i].kind &&
+                ebb_record_function(op) == m->seen.learned->function[i])
+                return false;
+    }
+    return true;
+}
+
 /* What is missing at the end of the step. */
 static void end_step(match_t *m)
 {

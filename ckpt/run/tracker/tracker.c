@@ -31,6 +31,11 @@ void ebb_tracker_resume(ebb_device_t *dev, ebb_orphans_t *left)
     ebb_recipe_resume(dev, left);
 }
 
+bool ebb_tracker_is_behind(ebb_device_t *dev, const ebb_recording_t *learned, const ebb_operation_t *op)
+{
+    return ebb_tracker_follows(dev, learned) && dev->run->tracked->resumed && ebb_match_is_behind(dev, op);
+}
+
 void ebb_tracker_end(ebb_device_t *dev)
 {
     if (!dev->run->tracked->learned)

@@ -358,6 +358,8 @@ ebb_buffer_t **ebb_tracker_present(ebb_device_t *dev, const ebb_recording_t *lea
 /* The program is in the middle of a step, where a plan has left it (replay.h): followed from here on. */
 struct ebb_orphans;
 void ebb_tracker_resume(ebb_device_t *dev, struct ebb_orphans *left);
+/* At a boundary: since then the recorded step has come to its end, and the operation does not begin the next. For a few operations. */
+bool ebb_tracker_is_behind(ebb_device_t *dev, const ebb_recording_t *learned, const ebb_operation_t *op);
 
 /* Around every operation. `before` is for the moment when nothing has been done for it yet; an error goes to the
  * program. */
