@@ -28,7 +28,7 @@
 #define EBB_CHUNK_KIB 2048
 #endif
 
-enum { POINTS = 1 << 18, NAMES = 128, NAME = 48, FEW = 2, MORE = 30 };
+enum { POINTS = 1 << 18, NAMES = 128, NAME = 48, FEW = 2, MORE = 6, REST = 30 };
 
 typedef enum phase { BEFORE, PLANNING, INSTALLING, CHANGING, LEAVING, DRIVING, PHASES } phase_t;
 static const char *const phase_names[] = {"before",   "planning", "installing",
@@ -172,7 +172,10 @@ static void thin_out(void)
         total[points[i].phase]++;
     for (unsigned i = 0; i < point_count; i++) {
         const phase_t p = points[i].phase;
-        const unsigned few = getenv("TEST_SCENE") ? MORE : FEW, all = p == PLANNING ? 0 : first;
+        const unsigned few = first                  ? REST
+                             : getenv("TEST_SCENE") ? MORE
+                                                    : FEW,
+                       all = p == PLANNING ? 0 : first;
         const uint64_t n = seen[p]++ - all, rest = total[p] - all, most = few < rest ? few : rest;
         if (seen[p] <= all || n * most / rest != (n + 1) * most / rest)
             points[kept++] = points[i];
