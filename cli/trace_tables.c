@@ -119,7 +119,7 @@ bool ebb_show_saved(const ebb_trace_t *t)
 {
     uint64_t all = 0, possible = 0, proven = 0;
     ebb_worth_t worth;
-    if (!ebb_worth_find(t, NULL, NULL, 0, &worth))
+    if (!ebb_worth_find(t, 0, &worth))
         return false;
     for (uint32_t i = 0; i < worth.saved_count; i++) {
         const ebb_saved_t *s = &worth.saved[i];
@@ -240,7 +240,9 @@ void ebb_show_buffers(const ebb_trace_t *t)
         show_point(t->buffer[b].dies);
         show_point(t->buffer[b].next);
         printf(" %9" PRIu32 " %7" PRIu32 "%s\n", uses ? uses[2 * b] : 0, uses ? uses[2 * b + 1] : 0,
-               t->buffer[b].pinned ? "  pinned" : t->buffer[b].kept ? "  kept" : "");
+               t->buffer[b].pinned ? "  pinned"
+               : t->buffer[b].kept ? "  kept"
+                                   : "");
     }
     free(uses);
 }

@@ -33,24 +33,18 @@ static int multiprocessors(const ebb_device_t *dev)
 static ebb_hardware_t hardware(ebb_device_t *dev, const ebb_rates_t *rates)
 {
     const ebb_link_t link = ebb_link(dev);
-    const ebb_prices_t p = ebb_prices(dev);
+    ebb_hardware_t h = ebb_prices(dev);
     const double out_both = link.out_both / link.out, in_both = link.in_both / link.in;
-    return (ebb_hardware_t){.out_bytes_per_ns = rates->out,
-                            .in_bytes_per_ns = rates->in,
-                            .out_ns = link.out_ns,
-                            .in_ns = link.in_ns,
-                            .out_both = out_both < 1 ? out_both : 1,
-                            .in_both = in_both < 1 ? in_both : 1,
-                            .out_slowdown = p.slowdown[EBB_OUT],
-                            .in_slowdown = p.slowdown[EBB_IN],
-                            .zero_ns = p.zero_ns,
-                            .zero_bytes_per_ns = p.zero_bytes_per_ns,
-                            .hash_ns = p.hash_ns,
-                            .hash_bytes_per_ns = p.hash_bytes_per_ns,
-                            .checked = ebb_options.verify ? 1.0 / (double)ebb_options.verify : 0,
-                            .clean = ebb_options.clean && ebb_hash_may_copy(dev),
-                            .call_ns = p.call_ns,
-                            .multiprocessors = multiprocessors(dev)};
+    h.out_bytes_per_ns = rates->out;
+    h.in_bytes_per_ns = rates->in;
+    h.out_ns = link.out_ns;
+    h.in_ns = link.in_ns;
+    h.out_both = out_both < 1 ? out_both : 1;
+    h.in_both = in_both < 1 ? in_both : 1;
+    h.checked = ebb_options.verify ? 1.0 / (double)ebb_options.verify : 0;
+    h.clean = ebb_options.clean && ebb_hash_may_copy(dev);
+    h.multiprocessors = multiprocessors(dev);
+    return h;
 }
 
 void ebb_planning_describe(ebb_device_t *dev, ebb_trace_t *trace)

@@ -20,7 +20,6 @@
     X(price_list)                                                                                            \
     X(proofs)                                                                                                \
     X(record)                                                                                                \
-    X(event_pool) /* profile/times.c */                                                                      \
     X(times)                                                                                                 \
     X(writes)                                                                                                \
     X(recipes) /* replay/ */                                                                                 \

@@ -215,7 +215,7 @@ static double percent_proven(const ebb_trace_t *t)
 {
     ebb_worth_t worth;
     double all = 0, proven = 0;
-    assert_true(ebb_worth_find(t, NULL, NULL, 0, &worth));
+    assert_true(ebb_worth_find(t, 0, &worth));
     for (uint32_t i = 0; i < worth.saved_count; i++) {
         double bytes = (double)t->buffer[worth.saved[i].buffer].bytes;
         all += bytes;

@@ -149,11 +149,9 @@ static void record(program_t *p)
 {
     ebb_recording_t *r = &p->recording;
     r->trace = ebb_trace_new(EBB_CHUNK_BYTES);
-    r->function = calloc(p->operations, sizeof *r->function);
-    r->generation = calloc(p->roles, sizeof *r->generation);
-    r->left = calloc(p->roles, sizeof *r->left);
-    r->left_at = calloc(p->roles, sizeof *r->left_at);
-    assert_true(r->trace && r->function && r->generation && r->left && r->left_at);
+    r->operation = calloc(p->operations, sizeof *r->operation);
+    r->buffer = calloc(p->roles, sizeof *r->buffer);
+    assert_true(r->trace && r->operation && r->buffer);
     for (r->stream_count = 0; r->stream_count < p->streams; r->stream_count++)
         r->streams[r->stream_count] = stream_of(&(model_operation_t){.stream = r->stream_count});
     for (unsigned i = 0; i < p->roles; i++) {
@@ -164,14 +162,14 @@ static void record(program_t *p)
         b->next = i < PERSISTENT ? i : EBB_NONE;
         if (b->born == EBB_NONE)
             p->buffer[i] = allocate(p, p->role[i].bytes);
-        r->generation[i] = p->buffer[i] ? p->buffer[i]->generation : ++p->generations;
-        r->left[i] = b->dies == EBB_NONE ? r->generation[i] : 0;
+        r->buffer[i].generation = p->buffer[i] ? p->buffer[i]->generation : ++p->generations;
+        r->buffer[i].left = b->dies == EBB_NONE ? r->buffer[i].generation : 0;
     }
     for (unsigned i = 0; i < p->operations; i++) {
         ebb_trace_operation_t *o = ebb_trace_add_operation(r->trace);
         o->grid[0] = p->operation[i].grid;
         o->stream = p->operation[i].stream;
-        r->function[i] = function_of(&p->operation[i]);
+        r->operation[i].function = function_of(&p->operation[i]);
         for (unsigned k = 0; k < p->operation[i].count; k++) {
             ebb_trace_access_t *a = ebb_trace_add_access(r->trace);
             a->buffer = p->operation[i].word[k].buffer;
@@ -182,7 +180,7 @@ static void record(program_t *p)
     assert_null(ebb_trace_check(r->trace));
     free(p->buffer[ENTERS]);
     p->buffer[ENTERS] = allocate(p, p->role[LEAVES].bytes); /* what the recorded step has left behind */
-    p->buffer[ENTERS]->generation = r->generation[LEAVES];
+    p->buffer[ENTERS]->generation = r->buffer[LEAVES].generation;
 }
 
 static program_t *make_program_on(unsigned seed, unsigned streams, unsigned functions)
@@ -211,10 +209,8 @@ static void delete_program(program_t *p)
         free(p->buffer[i]);
     free(p->late);
     ebb_trace_delete(p->recording.trace);
-    free(p->recording.function);
-    free(p->recording.generation);
-    free(p->recording.left);
-    free(p->recording.left_at);
+    free(p->recording.operation);
+    free(p->recording.buffer);
     free(p);
 }
 

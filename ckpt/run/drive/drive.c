@@ -205,7 +205,7 @@ static bool has_lost_old(drive_t *drive, uint32_t operation)
 {
     const ebb_trace_operation_t *o = &drive->trace->operation[operation];
     for (uint32_t i = o->first_access;
-         drive->learned->replaces[operation] && i < o->first_access + o->access_count; i++)
+         drive->learned->operation[operation].replaces && i < o->first_access + o->access_count; i++)
         if (drive->first_touch[drive->trace->access[i].buffer] != operation &&
             replaces(drive, operation, i) && !ebb_site_of(drive, drive->trace->access[i].buffer)->device)
             return true;
@@ -475,7 +475,7 @@ static bool begins_as_recorded(const drive_t *drive, const ebb_operation_t *op, 
 /* That a kernel replaces what a buffer holds follows from all its operands as they were recorded. */
 bool ebb_drive_replaces_as_recorded(const drive_t *drive, const ebb_operation_t *op, uint32_t at)
 {
-    return !drive->learned->replaces[at] || begins_as_recorded(drive, op, at);
+    return !drive->learned->operation[at].replaces || begins_as_recorded(drive, op, at);
 }
 
 /* Of those behind the cursor, only where operands begin may tell layers in one large buffer apart. */
@@ -740,10 +740,11 @@ void ebb_drive_receive(drive_t *drive)
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
         const uint32_t next = ebb_is_passing(drive->trace, i) ? ebb_trace_next(drive->trace, i) : EBB_NONE;
         ebb_buffer_t *b = next != EBB_NONE && ebb_is_passing(drive->trace, next) &&
-                                  !drive->site[next].buffer && learned->left[i]
-                              ? ebb_buffer_at(drive->device->ebb, learned->left_at[i])
+                                  !drive->site[next].buffer && learned->buffer[i].left
+                              ? ebb_buffer_at(drive->device->ebb, learned->buffer[i].left_at)
                               : NULL;
-        if (!b || b->generation != learned->left[i] || b->number || b->pinned || ebb_buffer_is_large(b))
+        if (!b || b->generation != learned->buffer[i].left || b->number || b->pinned ||
+            ebb_buffer_is_large(b))
             continue;
         drive->site[next] = (site_t){.buffer = b, .found = true};
         b->number = next + 1;
@@ -766,8 +767,8 @@ static void pass_on(drive_t *drive)
         if (!ebb_is_passing(drive->trace, i))
             continue;
         const ebb_buffer_t *b = drive->site[i].buffer;
-        drive->learned->left[i] = b ? b->generation : 0;
-        drive->learned->left_at[i] = b ? b->address : 0;
+        drive->learned->buffer[i].left = b ? b->generation : 0;
+        drive->learned->buffer[i].left_at = b ? b->address : 0;
         if (b)
             part_with(drive, i);
     }

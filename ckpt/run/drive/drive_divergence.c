@@ -51,8 +51,9 @@ static bool is_same(const drive_t *a, const drive_t *b, uint32_t index)
     const ebb_trace_operation_t *o = &a->trace->operation[index], *p = &b->trace->operation[index];
     if (a->learned == b->learned)
         return true;
-    if (o->kind != p->kind || a->learned->function[index] != b->learned->function[index] ||
-        a->learned->attributes[index] != b->learned->attributes[index] ||
+    if (o->kind != p->kind ||
+        a->learned->operation[index].function != b->learned->operation[index].function ||
+        a->learned->operation[index].attributes != b->learned->operation[index].attributes ||
         memcmp(o->grid, p->grid, sizeof o->grid) || memcmp(o->block, p->block, sizeof o->block) ||
         o->shared_bytes != p->shared_bytes || o->param_bytes != p->param_bytes ||
         o->access_count != p->access_count)

@@ -26,8 +26,8 @@ ebb_buffer_t *ebb_recorded_buffer(ebb_device_t *dev, const ebb_recording_t *lear
         ebb_buffer_t *b = present ? present[id] : NULL;
         return b && ebb_place_has_room(t, b->bytes) ? b : NULL;
     }
-    ebb_buffer_t *b = ebb_buffer_at(dev->ebb, learned->address[id]);
-    const bool is_it = b && b->generation == learned->generation[id];
+    ebb_buffer_t *b = ebb_buffer_at(dev->ebb, learned->buffer[id].address);
+    const bool is_it = b && b->generation == learned->buffer[id].generation;
     return is_it && (t->pinned || !b->pinned || !ebb_buffer_is_large(b))
                ? b
                : NULL; /* it may have been pinned since */

@@ -1,7 +1,5 @@
 /* drive_keep.c: buffers that the program keeps on the device (ebb.h). A plan that moves one is left. What is learned says so, and plans follow from
  * that: of what is kept when a step begins, and of what is kept within steps for the second time. */
-#include <stdlib.h>
-
 #include "ckpt/run/drive/internal.h"
 #include "ckpt/run/state.h"
 
@@ -49,19 +47,17 @@ void ebb_drive_keep(ebb_device_t *dev, const ebb_buffer_t *b)
 bool ebb_recording_keep(ebb_recording_t *learned, uint32_t buffer)
 {
     ebb_trace_buffer_t *t = &learned->trace->buffer[buffer];
-    if (!learned->keeps)
-        learned->keeps = calloc(learned->trace->buffer_count, sizeof *learned->keeps);
-    if (!learned->keeps || t->kept || learned->keeps[buffer]++ < ONCE)
+    if (t->kept || learned->buffer[buffer].keeps++ < ONCE)
         return false;
     return t->kept = true;
 }
 
 void ebb_recording_keep_nothing(ebb_recording_t *learned)
 {
-    for (uint32_t i = 0; i < learned->trace->buffer_count; i++)
+    for (uint32_t i = 0; i < learned->trace->buffer_count; i++) {
         learned->trace->buffer[i].kept = false;
-    free(learned->keeps);
-    learned->keeps = NULL;
+        learned->buffer[i].keeps = 0;
+    }
 }
 
 bool ebb_drive_note_kept(ebb_device_t *dev, ebb_recording_t *learned, ebb_buffer_t *const *present)

@@ -219,7 +219,8 @@ bool ebb_unplanned_may_match_partly(drive_t *drive, const ebb_operation_t *op)
     for (uint32_t i = 0; i < op->access_count; i++)
         planned += ebb_drive_plans(drive, &op->access[i]);
     if (op->kind != EBB_KERNEL || !op->plain || drive->streams > 1 || 2 * planned < o->access_count ||
-        !planned || may_be_repeated(drive, drive->cursor) || drive->learned->replaces[drive->cursor])
+        !planned || may_be_repeated(drive, drive->cursor) ||
+        drive->learned->operation[drive->cursor].replaces)
         return false;
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++)
         if (drive->trace->access[i].mode == EBB_REPLACES &&

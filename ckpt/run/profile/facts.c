@@ -11,37 +11,42 @@
 #include "ckpt/run/replay/replay.h"
 #include "ckpt/run/tracker/tracker.h"
 
-/* Of a kernel's access, by what is known of the word. */
-static bool word_may_write(ebb_device_t *dev, const ebb_profile_t *l, uint32_t operation, uint32_t access)
+static bool may_write(ebb_device_t *dev, const ebb_recording_t *r, uint32_t i, uint32_t access)
 {
-    const ebb_trace_access_t *a = &l->recorded.trace->access[access];
-    return l->recorded.trace->operation[operation].kind == EBB_TRACE_KERNEL
-               ? ebb_know_word(dev, l->recorded.function[operation],
-                               ebb_word_of(&l->recorded, operation, a)) != EBB_WORD_READS
-               : a->mode != EBB_READS;
+    const uint32_t word = ebb_word_of(r, i, &r->trace->access[access]);
+    return ebb_know_word(dev, r->operation[i].function, word) != EBB_WORD_READS;
 }
 
-bool ebb_profile_writes(ebb_device_t *dev, const ebb_profile_t *l, uint32_t operation, uint32_t buffer)
+static void note_modes_of(ebb_device_t *dev, const ebb_recording_t *r, uint32_t i)
 {
-    const ebb_trace_operation_t *o = &l->recorded.trace->operation[operation];
-    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
-        if (l->recorded.trace->access[k].buffer == buffer && word_may_write(dev, l, operation, k))
-            return true;
-    return false;
+    ebb_trace_access_t *a = r->trace->access;
+    const ebb_trace_operation_t *o = &r->trace->operation[i];
+    const uint32_t end = o->first_access + o->access_count;
+    for (uint32_t k = o->first_access; k < end; k++) {
+        bool writes = false;
+        for (uint32_t m = k; m < end && ebb_trace_is_first(r->trace, i, k); m++)
+            writes |= a[m].buffer == a[k].buffer && may_write(dev, r, i, m);
+        for (uint32_t m = k; m < end && ebb_trace_is_first(r->trace, i, k); m++)
+            if (a[m].buffer == a[k].buffer && writes != (a[m].mode != EBB_READS))
+                a[m].mode = writes ? EBB_UPDATES : EBB_READS;
+    }
+}
+
+void ebb_facts_note_modes(ebb_device_t *dev, const ebb_profile_t *l)
+{
+    for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++)
+        if (l->recorded.trace->operation[i].kind == EBB_TRACE_KERNEL)
+            note_modes_of(dev, &l->recorded, i);
 }
 
 /* ---- which operations may be tried ---- */
 
-/* Beside the words that are known to point to buffers (those of a trace may be gone by now). */
-static bool has_foreign_beside(ebb_device_t *dev, const ebb_trace_t *t, const ebb_trace_operation_t *o)
+bool ebb_facts_has_foreign(ebb_device_t *dev, const unsigned char *params, size_t bytes)
 {
-    for (uint32_t at = 0; at + sizeof(CUdeviceptr) <= o->arg_bytes; at += (uint32_t)sizeof(CUdeviceptr)) {
+    for (size_t at = 0; at + sizeof(CUdeviceptr) <= bytes; at += sizeof(CUdeviceptr)) {
         CUdeviceptr word;
-        bool known = false;
-        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
-            known |= t->access[k].param_offset == at;
-        memcpy(&word, t->args + o->first_arg + at, sizeof word);
-        if (!known && ebb_word_is_foreign(dev, word))
+        memcpy(&word, params + at, sizeof word);
+        if (ebb_word_is_foreign(dev, word))
             return true;
     }
     return false;
@@ -62,7 +67,7 @@ static ebb_verdict_t qualify(ebb_device_t *dev, const ebb_profile_t *l, uint32_t
     const ebb_trace_operation_t *o = &t->operation[i];
     if (l->fact[i].why == EBB_TABLE || l->fact[i].why == EBB_NO_ROOM || l->fact[i].why == EBB_REFUSED)
         return l->fact[i].why;
-    if (ebb_function_has_variables(dev->ebb, l->recorded.function[i]))
+    if (ebb_function_has_variables(dev->ebb, l->recorded.operation[i].function))
         return EBB_GLOBALS;
     if (o->verdict == EBB_ATTRIBUTES || o->verdict == EBB_TABLE)
         return o->verdict;
@@ -70,8 +75,8 @@ static ebb_verdict_t qualify(ebb_device_t *dev, const ebb_profile_t *l, uint32_t
         return EBB_UNTRIED;
     if (!o->arg_bytes || o->arg_bytes > EBB_RELAUNCH_PARAM_BYTES)
         return EBB_OPAQUE;
-    return ebb_name_communicates(ebb_know_name(dev, l->recorded.function[i])) ? EBB_COMMUNICATES
-           : has_foreign_beside(dev, t, o)                                    ? EBB_FOREIGN
+    return ebb_name_communicates(ebb_know_name(dev, l->recorded.operation[i].function)) ? EBB_COMMUNICATES
+           : ebb_facts_has_foreign(dev, t->args + o->first_arg, o->arg_bytes)           ? EBB_FOREIGN
            : touches_pinned(t, o) ? l->fact[i].wanted ? EBB_FOREIGN : EBB_UNTRIED
                                   : EBB_PROVEN;
 }
@@ -94,18 +99,6 @@ bool ebb_fact_is_open(const ebb_fact_t *f)
 }
 
 /* ---- which are worth it ---- */
-
-/* For ebb_worth_find. */
-typedef struct asked {
-    ebb_device_t *dev;
-    const ebb_profile_t *profile;
-} asked_t;
-
-static bool may_write(void *context, uint32_t operation, uint32_t access)
-{
-    const asked_t *a = context;
-    return word_may_write(a->dev, a->profile, operation, access);
-}
 
 static bool is_used_later(const ebb_trace_t *t, uint32_t operation, uint32_t buffer)
 {
@@ -141,8 +134,8 @@ bool ebb_facts_select(ebb_device_t *dev, ebb_profile_t *l)
     const ebb_trace_t *t = l->recorded.trace;
     const uint64_t evictable = (uint64_t)ebb_options.min_buffer;
     ebb_worth_t worth;
-    if (!ebb_worth_find(t, may_write, &(asked_t){dev, l},
-                        evictable > EBB_SMALL_BYTES ? evictable : EBB_SMALL_BYTES + 1, &worth))
+    ebb_facts_note_modes(dev, l);
+    if (!ebb_worth_find(t, evictable > EBB_SMALL_BYTES ? evictable : EBB_SMALL_BYTES + 1, &worth))
         return false;
     qualify_all(dev, l);
     choose_replacements(l, worth.need);
@@ -161,13 +154,12 @@ bool ebb_facts_select(ebb_device_t *dev, ebb_profile_t *l)
 /* ---- what it comes to ---- */
 
 /* Distinct buffers that an operation may write. */
-static unsigned count_written(ebb_device_t *dev, const ebb_profile_t *l, uint32_t i)
+static unsigned count_written(const ebb_trace_t *t, uint32_t i)
 {
-    const ebb_trace_t *t = l->recorded.trace;
     const ebb_trace_operation_t *o = &t->operation[i];
     unsigned written = 0;
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
-        written += ebb_trace_is_first(t, i, k) && ebb_profile_writes(dev, l, i, t->access[k].buffer);
+        written += ebb_trace_is_first(t, i, k) && t->access[k].mode != EBB_READS;
     return written;
 }
 
@@ -188,36 +180,29 @@ void ebb_facts_conclude(ebb_device_t *dev, ebb_profile_t *l)
     ebb_trace_t *t = l->recorded.trace;
     l->recorded.concluded = true;
     qualify_all(dev, l);
+    ebb_facts_note_modes(dev, l);
     for (uint32_t i = 0; i < t->operation_count; i++) {
         ebb_trace_operation_t *o = &t->operation[i];
         const ebb_fact_t *f = &l->fact[i];
         if (o->kind != EBB_TRACE_KERNEL)
             continue;
         bool proven = f->why == EBB_PROVEN && !f->refuted && f->rounds >= 2 &&
-                      f->agreed >= EBB_LEAST_PROOFS && count_written(dev, l, i) == f->written;
+                      f->agreed >= EBB_LEAST_PROOFS && count_written(t, i) == f->written;
         o->proofs = proven ? f->agreed : 0;
         o->verdict = f->refuted             ? EBB_DIFFERS
                      : f->why != EBB_PROVEN ? f->why
                      : proven               ? EBB_PROVEN
                                             : EBB_UNTRIED;
-        o->proof_bytes = f->bytes;
-        o->proof_ns = f->ns;
         unsigned written = 0;
         for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
-            if (!ebb_trace_is_first(t, i, k))
+            if (!ebb_trace_is_first(t, i, k) || t->access[k].mode == EBB_READS)
                 continue;
-            const bool writes = ebb_profile_writes(dev, l, i, t->access[k].buffer);
-            ebb_mode_t mode = !writes ? EBB_READS
-                              : proven && written < 64 && f->zeroed >> written & 1 && may_replace(l, i, k)
-                                  ? EBB_REPLACES
-                                  : EBB_UPDATES;
-            written += writes;
+            const bool zeroed = proven && written < 64 && f->zeroed >> written & 1;
+            const ebb_mode_t mode = zeroed && may_replace(l, i, k) ? EBB_REPLACES : EBB_UPDATES;
+            written++;
             for (uint32_t m = k; m < o->first_access + o->access_count; m++)
-                if (t->access[m].buffer == t->access[k].buffer) {
+                if (t->access[m].buffer == t->access[k].buffer)
                     t->access[m].mode = mode;
-                    if (!word_may_write(dev, l, i, m))
-                        t->access[m].first_tile = t->access[m].tile_count = 0;
-                }
         }
     }
     ebb_record_settle(&l->recorded);

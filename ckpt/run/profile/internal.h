@@ -57,8 +57,7 @@ typedef struct ebb_fact {
     unsigned written; /* distinct buffers that it wrote when it was replayed */
     uint64_t
         zeroed; /* of its written buffers (proofs.c counts them): those that came out the same from zeros, and had no tile of zeros before */
-    ebb_verdict_t why;  /* not PROVEN: it cannot be tried */
-    uint64_t bytes, ns; /* scratch and time that a proof takes */
+    ebb_verdict_t why; /* not PROVEN: it cannot be tried */
 } ebb_fact_t;
 
 enum { EBB_LEAST_PROOFS = 3 };
@@ -136,8 +135,10 @@ bool ebb_proofs_end(ebb_device_t *dev, bool good);
 
 /* ---- what is found about operations (facts.c) ---- */
 
-/* Whether an operation may write the buffer, by any of its accesses. */
-bool ebb_profile_writes(ebb_device_t *dev, const ebb_profile_t *profile, uint32_t operation, uint32_t buffer);
+/* The trace says of kernels which buffers they may write, by what is known by now. */
+void ebb_facts_note_modes(ebb_device_t *dev, const ebb_profile_t *profile);
+/* Among arguments is a pointer to memory of CUDA's that ebb does not serve. */
+bool ebb_facts_has_foreign(ebb_device_t *dev, const unsigned char *params, size_t bytes);
 
 /* Chooses what is proven. False: no memory. */
 bool ebb_facts_select(ebb_device_t *dev, ebb_profile_t *profile);
@@ -166,7 +167,7 @@ typedef struct piece {
 static inline bool ebb_is_by_table(const ebb_recording_t *recording, uint32_t operation,
                                    const ebb_trace_access_t *access)
 {
-    const uint32_t at = recording->tables_at ? recording->tables_at[operation] : 0;
+    const uint32_t at = recording->operation[operation].tables_at;
     return at && access->param_offset >= at;
 }
 
@@ -174,7 +175,7 @@ static inline bool ebb_is_by_table(const ebb_recording_t *recording, uint32_t op
 static inline uint32_t ebb_word_of(const ebb_recording_t *recording, uint32_t operation,
                                    const ebb_trace_access_t *access)
 {
-    return ebb_is_by_table(recording, operation, access) ? recording->tables_at[operation]
+    return ebb_is_by_table(recording, operation, access) ? recording->operation[operation].tables_at
                                                          : access->param_offset;
 }
 

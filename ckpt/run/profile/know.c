@@ -6,14 +6,14 @@
 #include "alloc/device.h"
 #include "ckpt/run/state.h"
 
-/* Launches in which a word has to stay unchanged, over two steps. */
-enum { LEAST_LAUNCHES = 2, NAMES = ~0u };
+/* Steps in which a word has to stay unchanged. */
+enum { LEAST_STEPS = 2, NAMES = ~0u };
 
 /* Of a word; with param_offset NAMES, of the function. */
 typedef struct fact {
     uint64_t key; /* of function and param_offset */
     bool writes;
-    uint32_t launches, steps, last_step;
+    uint32_t steps, last_step;
     const char *name;
 } fact_t;
 
@@ -48,7 +48,6 @@ void ebb_know_unchanged(ebb_device_t *dev, CUfunction function, uint32_t offset,
     fact_t *f = fact_of(dev, function, offset);
     if (!f)
         return;
-    f->launches++;
     f->steps += f->last_step != step;
     f->last_step = step;
 }
@@ -56,10 +55,10 @@ void ebb_know_unchanged(ebb_device_t *dev, CUfunction function, uint32_t offset,
 ebb_word_t ebb_know_word(ebb_device_t *dev, CUfunction function, uint32_t offset)
 {
     const fact_t *f = fact_of(dev, function, offset);
-    return !f                                               ? EBB_WORD_UNKNOWN
-           : f->writes                                      ? EBB_WORD_WRITES
-           : f->steps >= 2 && f->launches >= LEAST_LAUNCHES ? EBB_WORD_READS
-                                                            : EBB_WORD_UNKNOWN;
+    return !f                        ? EBB_WORD_UNKNOWN
+           : f->writes               ? EBB_WORD_WRITES
+           : f->steps >= LEAST_STEPS ? EBB_WORD_READS
+                                     : EBB_WORD_UNKNOWN;
 }
 
 const char *ebb_know_name(ebb_device_t *dev, CUfunction function)

@@ -102,8 +102,6 @@ bool ebb_pieces_measure(ebb_profile_t *l)
 
 /* ---- what to watch ---- */
 
-enum { LAUNCHES_OF_EACH = 1 }; /* of a kernel, in a second look: all of a step were watched in the first */
-
 static const ebb_trace_t *trace(struct ebb_writes *writes)
 {
     return writes->profile->recorded.trace;
@@ -113,7 +111,7 @@ static bool has_unknown(ebb_device_t *dev, const ebb_profile_t *l, uint32_t i)
 {
     const ebb_trace_operation_t *o = &l->recorded.trace->operation[i];
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
-        if (ebb_know_word(dev, l->recorded.function[i],
+        if (ebb_know_word(dev, l->recorded.operation[i].function,
                           ebb_word_of(&l->recorded, i, &l->recorded.trace->access[k])) == EBB_WORD_UNKNOWN)
             return true;
     return false;
@@ -133,29 +131,21 @@ bool ebb_writes_is_needed(ebb_device_t *dev, ebb_profile_t *l)
     return false;
 }
 
-/* Launches before this one of the same kernel that are chosen; few are. */
+/* All launches; in a second look the first one of each kernel of which not all is known. */
 static void choose(ebb_device_t *dev)
 {
     struct ebb_writes *writes = dev->run->writes;
     const ebb_recording_t *r = &writes->profile->recorded;
-    CUfunction function[256];
-    unsigned chosen[256], count = 0;
-    for (uint32_t i = 0; i < r->trace->operation_count; i++) {
-        if (r->trace->operation[i].kind != EBB_TRACE_KERNEL)
-            continue;
-        if (writes->all || !has_unknown(dev, writes->profile, i)) {
-            writes->operation[i].chosen = writes->all;
-            continue;
-        }
-        unsigned f = 0;
-        while (f < count && function[f] != r->function[i])
-            f++;
-        if (f == count && count < 256) {
-            function[count] = r->function[i];
-            chosen[count++] = 0;
-        }
-        writes->operation[i].chosen = f == 256 || chosen[f]++ < LAUNCHES_OF_EACH;
-    }
+    ebb_table_t seen = {0};
+    bool added = true;
+    for (uint32_t i = 0; i < r->trace->operation_count; i++)
+        if (r->trace->operation[i].kind == EBB_TRACE_KERNEL)
+            writes->operation[i].chosen =
+                writes->all ||
+                (has_unknown(dev, writes->profile, i) &&
+                 (!ebb_table_add(&seen, sizeof(uint64_t), (uintptr_t)r->operation[i].function, &added) ||
+                  added));
+    free(seen.at);
 }
 
 static int by_tile(const void *a, const void *b)
@@ -175,7 +165,8 @@ static bool is_asked(ebb_device_t *dev, uint32_t i, uint32_t access)
     const ebb_trace_access_t *a = &trace(writes)->access[access];
     if (writes->all)
         return true;
-    const ebb_word_t word = ebb_know_word(dev, l->recorded.function[i], ebb_word_of(&l->recorded, i, a));
+    const ebb_word_t word =
+        ebb_know_word(dev, l->recorded.operation[i].function, ebb_word_of(&l->recorded, i, a));
     return (writes->operation[i].chosen && word == EBB_WORD_UNKNOWN) ||
            (l->buffer[a->buffer].wide &&
             (word == EBB_WORD_WRITES ||
@@ -223,7 +214,7 @@ static void widen_extents(ebb_device_t *dev)
         for (uint32_t n = 0; n < trace(writes)->operation[i].access_count; n++) {
             uint32_t k = trace(writes)->operation[i].first_access + n, b = trace(writes)->access[k].buffer;
             if (l->buffer[b].wide &&
-                ebb_know_word(dev, l->recorded.function[i],
+                ebb_know_word(dev, l->recorded.operation[i].function,
                               ebb_word_of(&l->recorded, i, &trace(writes)->access[k])) == EBB_WORD_WRITES)
                 l->reach[k].count = ebb_tile_count(trace(writes)->buffer[b].bytes) - l->reach[k].first;
         }

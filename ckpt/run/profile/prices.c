@@ -16,7 +16,7 @@ enum {
 
 struct ebb_price_list {
     bool tried;
-    ebb_prices_t prices;
+    ebb_hardware_t prices;
     CUfunction hold;
     double round_ns; /* of the kernel `hold`; 0: it cannot be used */
 };
@@ -171,7 +171,7 @@ static void measure_slowdown(bench_t *b, ebb_direction_t way)
         ns[round % 2] = now < ns[round % 2] ? now : ns[round % 2];
     }
     if (ns[0] < 1e18 && ns[1] > ns[0] && ns[1] < 2 * ns[0])
-        known->prices.slowdown[way] = ns[1] / ns[0] - 1;
+        *(way == EBB_OUT ? &known->prices.out_slowdown : &known->prices.in_slowdown) = ns[1] / ns[0] - 1;
 }
 
 /* ---- all of it ---- */
@@ -225,7 +225,7 @@ static void measure(ebb_device_t *dev, bench_t *b)
     ebb_traffic_uncount(dev, &before);
 }
 
-ebb_prices_t ebb_prices(ebb_device_t *dev)
+ebb_hardware_t ebb_prices(ebb_device_t *dev)
 {
     struct ebb_price_list *known = dev->run->price_list;
     bench_t b = {.dev = dev};
@@ -237,11 +237,11 @@ ebb_prices_t ebb_prices(ebb_device_t *dev)
         measure(dev, &b);
     ebb_wait_for_device(dev->ebb);
     close(dev, &b);
-    const ebb_prices_t *p = &known->prices;
+    const ebb_hardware_t *p = &known->prices;
     ebb_log(EBB_DEBUG,
             "prices: %.2f us a call; zeroing %.1f us and %.0f GB/s, hashing %.1f and %.0f; a copy out "
             "slows compute down by %.1f%%, one in by %.1f%%",
             p->call_ns * 1e-3, p->zero_ns * 1e-3, p->zero_bytes_per_ns, p->hash_ns * 1e-3,
-            p->hash_bytes_per_ns, 100 * p->slowdown[EBB_OUT], 100 * p->slowdown[EBB_IN]);
+            p->hash_bytes_per_ns, 100 * p->out_slowdown, 100 * p->in_slowdown);
     return *p;
 }

@@ -27,18 +27,23 @@ enum { EBB_RECORD_STREAMS = 64 };
 /* A trace, and what it stands for in this process. */
 typedef struct ebb_recording {
     ebb_trace_t *trace;
-    CUfunction *function; /* [operations] ebb_record_function */
-    uint32_t *tables_at;  /* [operations] from this word of its block on, what tables lead to; 0: nothing */
-    uint64_t *attributes; /* [operations] of the launch, as ebb_operation_t has them; NULL: none has any */
-    uint64_t *generation; /* [buffers] of the buffer that was recorded */
-    CUdeviceptr *address; /* [buffers] */
-    uint64_t *left; /* [buffers] of what the last step that was followed or driven has left behind; 0: it was freed */
-    CUdeviceptr *left_at; /* [buffers] where that is */
-    uint8_t *keeps; /* [buffers] how often the program has kept it within steps (drive_keep.c); NULL: none yet */
+    struct {
+        CUfunction function; /* ebb_record_function */
+        uint64_t attributes; /* of the launch, as ebb_operation_t has them */
+        uint32_t tables_at;  /* from this word of its block on, what tables lead to; 0: nothing */
+        bool replaces; /* a kernel: what buffers hold, and not only those that it is the first to touch */
+        bool doubted;  /* with other arguments than those that were tried */
+    } * operation;     /* [operations] */
+    struct {
+        uint64_t generation; /* of the buffer that was recorded */
+        CUdeviceptr address;
+        uint64_t left; /* of what the last step that was followed or driven has left behind; 0: it was freed */
+        CUdeviceptr left_at;
+        uint8_t keeps; /* how often the program has kept it within steps (drive_keep.c) */
+    } * buffer;        /* [buffers] */
     struct ebb_verify *verify; /* replay.h; NULL: none yet */
-    /* [operations] kernels that replace what buffers hold: not those that they are the first to touch. Of these [as trace->args] arguments of the
-     * first trial, and not 0 for words that were others in a later one, or are pointers. [operations] `doubted`: others have come. */
-    bool *replaces, *doubted;
+    /* [as trace->args] Of launches that replace: arguments of the first trial, and not 0 for words that were others in a later one, or are
+     * pointers. */
     unsigned char *tried, *varies;
     ebb_stream_t
         *stream; /* the first operation's; trace->operation[i].stream is 0 for all if it is the only one */
@@ -213,11 +218,8 @@ typedef struct ebb_worth {
     ebb_need_t *need; /* [operations] of contents that are possible and large enough */
 } ebb_worth_t;
 
-/* `may_write(context, operation, access)` says whether an access has to be taken for a write; NULL: the trace's modes
- * do. For buffers below `least_bytes` nothing is wanted. False: no memory. */
-typedef bool (*ebb_may_write_fn)(void *context, uint32_t operation, uint32_t access);
-bool ebb_worth_find(const ebb_trace_t *trace, ebb_may_write_fn may_write, void *context, uint64_t least_bytes,
-                    ebb_worth_t *out);
+/* For buffers below `least_bytes` nothing is wanted. False: no memory. */
+bool ebb_worth_find(const ebb_trace_t *trace, uint64_t least_bytes, ebb_worth_t *out);
 void ebb_worth_free(ebb_worth_t *worth);
 
 /* ---- what is known of kernels (know.c) ---- */
@@ -247,17 +249,9 @@ const char *ebb_know_name(ebb_device_t *dev, CUfunction function);
  * millisecond). Events are read behind work that keeps the device busy until the host has issued what is timed: so they tell the
  * device's time, not the host's. */
 
-/* Nanoseconds a launch, and bytes per nanosecond beside; rates 0: not known. */
-typedef struct ebb_prices {
-    double zero_ns, zero_bytes_per_ns;
-    double hash_ns, hash_bytes_per_ns;
-    /* Out and in: of work that lives on the memory's rate. While such a copy is under way, it takes 1 + slowdown times as long. */
-    double slowdown[2];
-    double call_ns; /* of the host: a call of the driver that issues something */
-} ebb_prices_t;
-
-/* What could be measured; the device is waited for at the first call. */
-ebb_prices_t ebb_prices(ebb_device_t *dev);
+/* What could be measured: of zeroing, of hashing, of a call of the driver that issues something, and by how much copies slow down work that lives
+ * on the memory's rate; the rest is 0. The device is waited for at the first call. */
+ebb_hardware_t ebb_prices(ebb_device_t *dev);
 
 /* Keeps the stream busy for the time that the host takes for so many calls of the driver: then what comes behind is begun when the
  * device can, not when the host gets there. Whatever the stream has to do: it may be about to end. Nothing happens if it cannot be

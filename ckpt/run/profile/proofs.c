@@ -37,22 +37,25 @@ enum { MOST = 64 /* distinct buffers of an operation */, LAUNCH_NS = 2000, ALIGN
  * may be slow for other reasons, such as evictions. */
 static const double cost_of_a_pass = 1.25, most_wrong = 2.0;
 
-/* A distinct buffer of the operation under way. */
+/* A distinct buffer of an operation. */
 typedef struct subject {
     uint32_t id;
-    ebb_buffer_t *buffer;
+    ebb_buffer_t *buffer; /* while the operation is under way */
+    uint32_t tiles;
     bool writes, direct;
+    uint64_t bit;           /* in a trial's sets; 0: it is not written */
+    bool copied, again;     /* which copies of it there are: for the replay of what was there, for "zero" */
+    bool zeroed, doubted;   /* `again` begins as zeros; it may have been zeros before, too */
     CUdeviceptr copy, zero; /* in the scratch */
 } subject_t;
 
 /* Replays of one operation in this step, and where their answers are. */
 typedef struct trial {
     uint32_t operation, result;
-    uint32_t tiles;   /* into those of the subjects, but for direct ones */
-    uint64_t zeroed;  /* in the replay "zero": written subjects that began as zeros */
-    uint64_t doubted; /* of them: those that may have been zeros before, too */
-    uint32_t before;  /* the results of these: whether it was other than zeros */
-    bool copy, zero;  /* which replays there were */
+    uint32_t first, count; /* subjects, but for direct ones */
+    uint64_t all, zeroed;  /* written subjects; those that began as zeros in the replay "zero" */
+    uint32_t before;       /* the results of those that are doubted: whether it was other than zeros */
+    bool copy, zero;       /* which replays there were */
     ebb_issued_t issued;
 } trial_t;
 
@@ -61,8 +64,8 @@ struct ebb_proofs {
     ebb_tiles_t *answers;
     trial_t *trial;
     uint32_t trial_count, trial_room, results, most_results;
-    uint32_t *tiles; /* [tiles_count] of each subject in this step */
-    uint32_t tiles_count, tiles_room;
+    subject_t *asked; /* [asked_count] of all trials */
+    uint32_t asked_count, asked_room;
     double spent_ns, most_ns, bytes_per_ns;
     /* Of the operation under way. */
     subject_t subject[MOST];
@@ -75,17 +78,6 @@ struct ebb_proofs {
     bool is_short;         /* of memory: it goes after each operation */
 };
 const size_t ebb_part_proofs = sizeof(struct ebb_proofs);
-
-static bool has_foreign_pointers(ebb_device_t *dev, const unsigned char *params, size_t bytes)
-{
-    for (size_t at = 0; at + sizeof(CUdeviceptr) <= bytes; at += sizeof(CUdeviceptr)) {
-        CUdeviceptr word;
-        memcpy(&word, params + at, sizeof word);
-        if (ebb_word_is_foreign(dev, word))
-            return true;
-    }
-    return false;
-}
 
 /* ---- begin and end ---- */
 
@@ -106,15 +98,15 @@ static double guess_rate(const ebb_trace_t *t)
 
 /* Answers for at most so many tiles: of all operations that are open, what is read once, what is written twice,
  * or three times in its first trial. */
-static uint32_t count_results(ebb_device_t *dev, const ebb_profile_t *l)
+static uint32_t count_results(const ebb_profile_t *l)
 {
     const ebb_trace_t *t = l->recorded.trace;
     uint64_t sum = 0;
     for (uint32_t i = 0; i < t->operation_count; i++)
         for (uint32_t k = 0; ebb_fact_is_open(&l->fact[i]) && k < t->operation[i].access_count; k++) {
-            const uint32_t b = t->access[t->operation[i].first_access + k].buffer;
-            const unsigned times = !ebb_profile_writes(dev, l, i, b) ? 1 : l->fact[i].rounds ? 2 : 3;
-            sum += times * (uint64_t)ebb_tile_count(t->buffer[b].bytes);
+            const ebb_trace_access_t *a = &t->access[t->operation[i].first_access + k];
+            const unsigned times = a->mode == EBB_READS ? 1 : l->fact[i].rounds ? 2 : 3;
+            sum += times * (uint64_t)ebb_tile_count(t->buffer[a->buffer].bytes);
         }
     return sum < UINT32_MAX / 2 ? (uint32_t)sum : UINT32_MAX / 2;
 }
@@ -147,10 +139,11 @@ bool ebb_proofs_begin(ebb_device_t *dev)
     const double most_ns = guess_most(l);
     memset(proofs, 0, sizeof *proofs);
     ebb_words_forget(dev->ebb);
+    ebb_facts_note_modes(dev, l); /* another step's pass may have shown more */
     proofs->profile = l;
     proofs->most_ns = most_ns > 0 ? most_ns : 1e18;
     proofs->bytes_per_ns = guess_rate(l->recorded.trace);
-    proofs->most_results = count_results(dev, l);
+    proofs->most_results = count_results(l);
     proofs->answers = ebb_tiles_new(dev, 1, proofs->most_results, 0);
     return proofs->answers != NULL;
 }
@@ -158,9 +151,8 @@ bool ebb_proofs_begin(ebb_device_t *dev)
 /* ---- before ---- */
 
 /* False: too many. */
-static bool list_subjects(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
+static bool list_subjects(struct ebb_proofs *proofs, uint32_t i, const ebb_operation_t *op)
 {
-    struct ebb_proofs *proofs = dev->run->proofs;
     const ebb_profile_t *l = proofs->profile;
     const ebb_trace_operation_t *o = &l->recorded.trace->operation[i];
     proofs->count = 0;
@@ -172,12 +164,13 @@ static bool list_subjects(ebb_device_t *dev, uint32_t i, const ebb_operation_t *
             return false;
         if (at < proofs->count)
             continue;
-        const uint32_t id = l->recorded.trace->access[o->first_access + k].buffer;
-        const bool writes = ebb_profile_writes(dev, l, i, id);
-        proofs->subject[proofs->count++] = (subject_t){.id = id,
+        const ebb_trace_access_t *a = &l->recorded.trace->access[o->first_access + k];
+        const bool writes = a->mode != EBB_READS;
+        proofs->subject[proofs->count++] = (subject_t){.id = a->buffer,
                                                        .buffer = op->access[k].buffer,
+                                                       .tiles = ebb_tile_count(op->access[k].buffer->bytes),
                                                        .writes = writes,
-                                                       .direct = !writes && l->buffer[id].arena};
+                                                       .direct = !writes && l->buffer[a->buffer].arena};
     }
     return true;
 }
@@ -187,45 +180,40 @@ static size_t room_for(size_t bytes)
     return (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
 }
 
-/* Of the written buffers those that no operation of the step has touched before, a bit each; `born`: those that are born in the step. */
-static uint64_t untouched(struct ebb_proofs *proofs, uint32_t i, bool born)
-{
-    const ebb_profile_t *l = proofs->profile;
-    const ebb_trace_operation_t *o = &l->recorded.trace->operation[i];
-    uint64_t set = 0;
-    unsigned written = 0;
-    for (unsigned s = 0; s < proofs->count; s++) {
-        const subject_t *x = &proofs->subject[s];
-        if (x->writes && written < 64 && l->buffer[x->id].first_use >= o->first_access &&
-            (!born || l->recorded.trace->buffer[x->id].born != EBB_NONE))
-            set |= (uint64_t)1 << written;
-        written += x->writes;
-    }
-    return set;
-}
-
 /* Which replays this step has: in the first, one of what was there and one with written parts zeroed; later one with those
  * zeroed that came out the same, and where that would still be too few, another one of what was there. Zeroed are those
  * that may well be replaced, because nothing has touched them before: one that is updated would change what is made from
  * it. Where there are none, all are. What is born in the step and untouched has held nothing; any other may have held zeros. */
 static void choose_replays(struct ebb_proofs *proofs, uint32_t i)
 {
-    const ebb_fact_t *f = &proofs->profile->fact[i];
-    unsigned written = 0;
-    for (unsigned s = 0; s < proofs->count; s++)
-        written += proofs->subject[s].writes;
-    uint64_t all = written < 64 ? ((uint64_t)1 << written) - 1 : ~(uint64_t)0,
-             fresh = untouched(proofs, i, false);
-    proofs->now = (trial_t){.operation = i};
-    proofs->now.zeroed = f->rounds ? f->zeroed : fresh ? fresh : all;
-    proofs->now.doubted = f->rounds ? 0 : proofs->now.zeroed & ~untouched(proofs, i, true);
-    proofs->now.zero = written != 0; /* of nothing: another one of what was there */
-    proofs->now.copy = !proofs->now.zero || !f->rounds || f->agreed + 1 < EBB_LEAST_PROOFS;
-}
-
-static bool is_doubted(const trial_t *trial, unsigned written)
-{
-    return written < 64 && trial->doubted >> written & 1;
+    const ebb_profile_t *l = proofs->profile;
+    const ebb_fact_t *f = &l->fact[i];
+    const uint32_t first = l->recorded.trace->operation[i].first_access;
+    trial_t *now = &proofs->now;
+    uint64_t fresh = 0, virgin = 0, next = 1;
+    *now = (trial_t){.operation = i};
+    for (unsigned s = 0; s < proofs->count; s++) {
+        subject_t *x = &proofs->subject[s];
+        if (!x->writes)
+            continue;
+        x->bit = next;
+        next <<= 1;
+        now->all |= x->bit;
+        if (l->buffer[x->id].first_use < first)
+            continue;
+        fresh |= x->bit;
+        virgin |= l->recorded.trace->buffer[x->id].born != EBB_NONE ? x->bit : 0;
+    }
+    now->zeroed = f->rounds ? f->zeroed : fresh ? fresh : now->all;
+    now->zero = now->all != 0; /* of nothing: another one of what was there */
+    now->copy = !now->zero || !f->rounds || f->agreed + 1 < EBB_LEAST_PROOFS;
+    for (unsigned s = 0; s < proofs->count; s++) {
+        subject_t *x = &proofs->subject[s];
+        x->copied = !x->direct && (!x->writes || now->copy);
+        x->again = x->writes && now->zero;
+        x->zeroed = x->bit & now->zeroed;
+        x->doubted = !f->rounds && x->bit & now->zeroed & ~virgin;
+    }
 }
 
 static size_t place_subjects(struct ebb_proofs *proofs)
@@ -233,16 +221,10 @@ static size_t place_subjects(struct ebb_proofs *proofs)
     size_t at = 0;
     for (unsigned s = 0; s < proofs->count; s++) {
         subject_t *x = &proofs->subject[s];
-        if (x->direct)
-            continue;
-        if (!x->writes || proofs->now.copy) {
-            x->copy = at;
-            at += room_for(x->buffer->bytes);
-        }
-        if (x->writes && proofs->now.zero) {
-            x->zero = at;
-            at += room_for(x->buffer->bytes);
-        }
+        x->copy = at;
+        at += x->copied ? room_for(x->buffer->bytes) : 0;
+        x->zero = at;
+        at += x->again ? room_for(x->buffer->bytes) : 0;
     }
     return at;
 }
@@ -292,13 +274,9 @@ bool ebb_learn_relieve(ebb_device_t *dev)
 static uint32_t tiles_asked(struct ebb_proofs *proofs)
 {
     uint32_t sum = 0;
-    unsigned written = 0;
     for (unsigned s = 0; s < proofs->count; s++) {
         const subject_t *x = &proofs->subject[s];
-        uint32_t tiles = ebb_tile_count(x->buffer->bytes);
-        sum += x->direct ? 0 : x->writes ? tiles * (uint32_t)(proofs->now.copy + proofs->now.zero) : tiles;
-        sum += x->writes && is_doubted(&proofs->now, written) ? tiles : 0;
-        written += x->writes;
+        sum += x->tiles * (uint32_t)(x->copied + x->again + x->doubted);
     }
     return sum;
 }
@@ -308,25 +286,19 @@ static ebb_status_t fill(ebb_device_t *dev, const ebb_operation_t *op)
 {
     struct ebb_proofs *proofs = dev->run->proofs;
     ebb_tile_list_t list;
-    unsigned written = 0;
     proofs->now.before = proofs->results;
     ebb_tiles_begin(&list, proofs->answers, op->stream, EBB_TILES_MOVE);
     for (unsigned s = 0; s < proofs->count; s++) {
         subject_t *x = &proofs->subject[s];
-        if (x->direct)
-            continue;
         x->copy += proofs->scratch->address;
         x->zero += proofs->scratch->address;
-        const bool doubted = x->writes && is_doubted(&proofs->now, written);
-        if (!x->writes || proofs->now.copy)
+        if (x->copied)
             ebb_tiles_move(dev, &list, x->copy, x->buffer->address, x->buffer->bytes,
-                           doubted ? proofs->results : EBB_NONE);
-        proofs->results += doubted ? ebb_tile_count(x->buffer->bytes) : 0;
-        if (x->writes && proofs->now.zero) {
-            bool zeroed = written < 64 && proofs->now.zeroed >> written & 1;
-            ebb_tiles_move(dev, &list, x->zero, zeroed ? 0 : x->buffer->address, x->buffer->bytes, EBB_NONE);
-        }
-        written += x->writes;
+                           x->doubted ? proofs->results : EBB_NONE);
+        if (x->again)
+            ebb_tiles_move(dev, &list, x->zero, x->zeroed ? 0 : x->buffer->address, x->buffer->bytes,
+                           EBB_NONE);
+        proofs->results += x->doubted ? x->tiles : 0;
     }
     return ebb_tiles_end(dev, &list);
 }
@@ -335,11 +307,11 @@ void ebb_proofs_before(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
 {
     struct ebb_proofs *proofs = dev->run->proofs;
     ebb_fact_t *f = &proofs->profile->fact[i];
-    const ebb_trace_operation_t *o = &proofs->profile->recorded.trace->operation[i];
+    ebb_trace_operation_t *o = &proofs->profile->recorded.trace->operation[i];
     proofs->tried = false;
     if (!ebb_fact_is_open(f) || proofs->spent_ns >= proofs->most_ns || !op->plain)
         return;
-    if (!list_subjects(dev, i, op) || has_foreign_pointers(dev, op->params, op->param_bytes)) {
+    if (!list_subjects(proofs, i, op) || ebb_facts_has_foreign(dev, op->params, op->param_bytes)) {
         f->why = proofs->count == MOST ? EBB_NO_ROOM : EBB_FOREIGN;
         return;
     }
@@ -358,8 +330,8 @@ void ebb_proofs_before(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
     }
     proofs->tried = true;
     proofs->spent_ns += ns;
-    f->bytes = bytes > f->bytes ? bytes : f->bytes;
-    f->ns = (uint64_t)ns / (proofs->now.copy + proofs->now.zero);
+    o->proof_bytes = bytes > o->proof_bytes ? bytes : o->proof_bytes;
+    o->proof_ns = (uint64_t)ns / (proofs->now.copy + proofs->now.zero);
     if (fill(dev, op))
         f->why = EBB_REFUSED;
 }
@@ -384,29 +356,28 @@ static ebb_status_t replay(ebb_device_t *dev, const ebb_operation_t *op, bool ze
     return ebb_relaunch(dev, &issued, op->stream, pointer, count);
 }
 
-/* What came out, in the order in which it is read in judge: of each subject, the replays'. */
+/* What came out, in the order in which it is read in judge: of each subject, the replays'. Subjects stay until then. */
 static ebb_status_t compare(ebb_device_t *dev, const ebb_operation_t *op)
 {
     struct ebb_proofs *proofs = dev->run->proofs;
     ebb_tile_list_t list;
-    proofs->now.tiles = proofs->tiles_count;
+    proofs->now.first = proofs->asked_count;
     proofs->now.result = proofs->results;
     ebb_tiles_begin(&list, proofs->answers, op->stream, EBB_TILES_COMPARE);
     for (unsigned s = 0; s < proofs->count; s++) {
         const subject_t *x = &proofs->subject[s];
-        size_t bytes = x->buffer->bytes;
         if (x->direct)
             continue;
-        uint32_t *tiles = ebb_array_append((void **)&proofs->tiles, &proofs->tiles_count, &proofs->tiles_room,
-                                           sizeof *tiles);
-        if (!tiles)
+        subject_t *kept = ebb_array_append((void **)&proofs->asked, &proofs->asked_count, &proofs->asked_room,
+                                           sizeof *kept);
+        if (!kept)
             return CUDA_ERROR_OUT_OF_MEMORY;
-        *tiles = ebb_tile_count(bytes);
-        const bool copy = !x->writes || proofs->now.copy, zero = x->writes && proofs->now.zero;
-        ebb_tiles_compare(dev, &list, x->buffer->address, copy ? x->copy : x->zero,
-                          copy && zero ? x->zero : 0, bytes, proofs->results);
-        proofs->results += *tiles * (uint32_t)(copy + zero);
+        *kept = *x;
+        ebb_tiles_compare(dev, &list, x->buffer->address, x->copied ? x->copy : x->zero,
+                          x->copied && x->again ? x->zero : 0, x->buffer->bytes, proofs->results);
+        proofs->results += x->tiles * (uint32_t)(x->copied + x->again);
     }
+    proofs->now.count = proofs->asked_count - proofs->now.first;
     return ebb_tiles_end(dev, &list);
 }
 
@@ -455,29 +426,20 @@ static void judge(ebb_device_t *dev, const trial_t *trial)
 {
     struct ebb_proofs *proofs = dev->run->proofs;
     ebb_profile_t *l = proofs->profile;
-    const ebb_trace_t *t = l->recorded.trace;
-    const ebb_trace_operation_t *o = &t->operation[trial->operation];
     ebb_fact_t *f = &l->fact[trial->operation];
-    bool copy_same = true, zero_same = true;
+    bool copy_same = true;
     uint64_t same = 0, doubtful = 0;
-    uint32_t result = trial->result, subject = trial->tiles, before = trial->before;
-    unsigned written = 0;
-    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
-        const uint32_t b = t->access[k].buffer;
-        const bool writes = ebb_profile_writes(dev, l, trial->operation, b);
-        if (!ebb_trace_is_first(t, trial->operation, k) || (!writes && l->buffer[b].arena))
-            continue;
-        const uint32_t tiles = proofs->tiles[subject++];
-        if (!writes || trial->copy)
-            copy_same &= !differs(proofs, &result, tiles);
-        if (writes && trial->zero && !differs(proofs, &result, tiles))
-            same |= (uint64_t)1 << (written & 63);
-        if (writes && is_doubted(trial, written) && had_zeros(proofs, &before, tiles))
-            doubtful |= (uint64_t)1 << written;
-        written += writes;
+    uint32_t result = trial->result, before = trial->before;
+    for (const subject_t *x = proofs->asked + trial->first; x < proofs->asked + trial->first + trial->count;
+         x++) {
+        if (x->copied)
+            copy_same &= !differs(proofs, &result, x->tiles);
+        if (x->again && !differs(proofs, &result, x->tiles))
+            same |= x->bit;
+        if (x->doubted && had_zeros(proofs, &before, x->tiles))
+            doubtful |= x->bit;
     }
-    uint64_t all = written < 64 ? ((uint64_t)1 << written) - 1 : ~(uint64_t)0;
-    zero_same = same == all;
+    const bool zero_same = same == trial->all;
     ebb_record_tried(dev, &l->recorded, trial->operation, &trial->issued.op, !f->rounds);
     f->agreed += (uint32_t)(trial->copy && copy_same) + (uint32_t)(trial->zero && zero_same);
     f->refuted |= !copy_same;
@@ -486,10 +448,10 @@ static void judge(ebb_device_t *dev, const trial_t *trial)
     if (!f->rounds)
         f->zeroed = same & trial->zeroed & ~doubtful;
     else if (trial->zero && !zero_same) {
-        f->refuted |= !trial->zeroed || trial->zeroed == all;
+        f->refuted |= !trial->zeroed || trial->zeroed == trial->all;
         f->zeroed = 0;
     }
-    f->written = written;
+    f->written = (unsigned)__builtin_popcountll(trial->all);
     f->rounds++;
 }
 
@@ -508,7 +470,7 @@ bool ebb_proofs_end(ebb_device_t *dev, bool good)
     give_scratch_back(dev);
     ebb_tiles_delete(dev, proofs->answers);
     free(proofs->trial);
-    free(proofs->tiles);
+    free(proofs->asked);
     memset(proofs, 0, sizeof *proofs);
     return true;
 }

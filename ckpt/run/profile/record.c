@@ -7,7 +7,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "alloc/base/options.h"
 #include "alloc/base/status.h"
 #include "alloc/base/table.h"
 #include "alloc/base/thread.h"
@@ -39,7 +38,7 @@ struct ebb_record {
     bool listens;        /* to what orders streams */
     bool broken;         /* no memory: there will be no trace */
     ebb_table_t numbers; /* number_t */
-    size_t function_room, attribute_room, tables_room, generation_room, address_room;
+    uint32_t operation_room, buffer_room;
     pid_t thread[THREADS];
     uint32_t thread_count;
     event_t *event;                           /* handles, in order of appearance */
@@ -48,20 +47,6 @@ struct ebb_record {
 const size_t ebb_part_record = sizeof(struct ebb_record);
 
 /* ---- buffers by number ---- */
-
-/* Room for element `count` of an array beside the trace's. */
-static bool reserve(void **array, size_t *room, size_t count, size_t size)
-{
-    if (count < *room)
-        return true;
-    size_t wanted = *room ? 2 * *room : 256;
-    void *grown = realloc(*array, wanted * size);
-    if (!grown)
-        return false;
-    *array = grown;
-    *room = wanted;
-    return true;
-}
 
 /* The buffer's entry in the trace, made now if it has none: it was there before the step, then. */
 static ebb_trace_buffer_t *entry_of(struct ebb_record *record, const ebb_buffer_t *b, uint32_t *id)
@@ -73,18 +58,18 @@ static ebb_trace_buffer_t *entry_of(struct ebb_record *record, const ebb_buffer_
         return NULL;
     if (added) {
         uint32_t count = r->trace->buffer_count;
-        if (!reserve((void **)&r->generation, &record->generation_room, count, sizeof *r->generation) ||
-            !reserve((void **)&r->address, &record->address_room, count, sizeof *r->address))
-            return NULL;
-        ebb_trace_buffer_t *entry = ebb_trace_add_buffer(r->trace);
+        ebb_trace_buffer_t *entry =
+            ebb_array_append((void **)&r->buffer, &count, &record->buffer_room, sizeof *r->buffer)
+                ? ebb_trace_add_buffer(r->trace)
+                : NULL;
         if (!entry)
             return NULL;
         entry->bytes = b->bytes;
         entry->pinned = b->pinned != 0;
         entry->kept = b->kept != 0;
         *n = (number_t){b->generation, r->trace->buffer_count - 1};
-        r->generation[n->id] = b->generation;
-        r->address[n->id] = b->address;
+        r->buffer[n->id].generation = b->generation;
+        r->buffer[n->id].address = b->address;
     }
     *id = n->id;
     return &r->trace->buffer[n->id];
@@ -227,21 +212,19 @@ static bool record_operation(ebb_device_t *dev, const ebb_operation_t *op)
 {
     struct ebb_record *record = dev->run->record;
     ebb_recording_t *r = &record->result;
-    uint32_t stream = number_of_stream(record, op->stream), index = r->trace->operation_count;
+    uint32_t stream = number_of_stream(record, op->stream), index = r->trace->operation_count, count = index;
     ebb_trace_operation_t *o =
-        stream < STREAMS &&
-                reserve((void **)&r->function, &record->function_room, index, sizeof *r->function) &&
-                reserve((void **)&r->attributes, &record->attribute_room, index, sizeof *r->attributes) &&
-                reserve((void **)&r->tables_at, &record->tables_room, index, sizeof *r->tables_at)
+        stream < STREAMS && ebb_array_append((void **)&r->operation, &count, &record->operation_room,
+                                             sizeof *r->operation)
             ? ebb_trace_add_operation(r->trace)
             : NULL;
     if (!o || op->opaque)
         return false;
     if (!index)
         r->stream = op->stream;
-    r->function[index] = ebb_record_function(op);
-    r->attributes[index] = op->attributes;
-    r->tables_at[index] = op->told == EBB_TOLD ? 0 : op->named_at;
+    r->operation[index].function = ebb_record_function(op);
+    r->operation[index].attributes = op->attributes;
+    r->operation[index].tables_at = op->told == EBB_TOLD ? 0 : op->named_at;
     o->kind = (ebb_trace_kind_t)op->kind;
     o->stream = stream;
     o->thread = number_of_thread(record);
@@ -287,9 +270,6 @@ bool ebb_record_begin(ebb_device_t *dev)
     struct ebb_record *record = dev->run->record;
     record->result.trace = ebb_trace_new(EBB_CHUNK_BYTES);
     record->broken = !record->result.trace || !list_present(dev);
-    if (record->result.trace)
-        record->result.trace->hardware.clean =
-            ebb_options.clean && ebb_hash_may_copy(dev); /* what plans copy depends on it */
     record->listens = true;
     ebb_run_want_order(dev->ebb, true);
     return true;
@@ -308,18 +288,10 @@ static void reset(ebb_device_t *dev)
 void ebb_recording_delete(ebb_recording_t *r)
 {
     ebb_trace_delete(r->trace);
-    free(r->function);
-    free(r->attributes);
-    free(r->tables_at);
-    free(r->generation);
-    free(r->address);
-    free(r->keeps);
-    free(r->left);
-    free(r->left_at);
+    free(r->operation);
+    free(r->buffer);
     free(r->tried);
     free(r->varies);
-    free(r->replaces);
-    free(r->doubted);
     *r = (ebb_recording_t){0};
 }
 
@@ -327,7 +299,7 @@ bool ebb_recording_launches_from(ebb_device_t *dev, const ebb_recording_t *r, co
 {
     for (uint32_t i = 0; r->trace && i < r->trace->operation_count; i++)
         if (r->trace->operation[i].kind == EBB_TRACE_KERNEL &&
-            ebb_function_is_from(dev->ebb, r->function[i], module))
+            ebb_function_is_from(dev->ebb, r->operation[i].function, module))
             return true;
     return false;
 }
@@ -347,14 +319,10 @@ bool ebb_record_end(ebb_device_t *dev, bool good)
     if (wrong)
         ebb_log(EBB_WARN, "the step could not be recorded: %s", wrong);
     if (good && !wrong) {
-        r->left = calloc((size_t)r->trace->buffer_count + 1, sizeof *r->left);
-        r->left_at = calloc((size_t)r->trace->buffer_count + 1, sizeof *r->left_at);
         r->tried = calloc((size_t)r->trace->args_bytes + 1, 1);
         r->varies = calloc((size_t)r->trace->args_bytes + 1, 1);
-        r->replaces = calloc((size_t)r->trace->operation_count + 1, sizeof *r->replaces);
-        r->doubted = calloc((size_t)r->trace->operation_count + 1, sizeof *r->doubted);
     }
-    if (!good || wrong || !r->left || !r->left_at || !r->tried || !r->varies || !r->replaces || !r->doubted) {
+    if (!good || wrong || !r->tried || !r->varies) {
         ebb_recording_delete(r);
         reset(dev);
         return false;
@@ -363,8 +331,8 @@ bool ebb_record_end(ebb_device_t *dev, bool good)
         ebb_trace_buffer_t *b = &r->trace->buffer[i];
         if (b->born == EBB_NONE && b->dies == EBB_NONE)
             b->next = i; /* until it is seen to be another one */
-        r->left[i] = b->dies == EBB_NONE ? r->generation[i] : 0;
-        r->left_at[i] = r->address[i];
+        r->buffer[i].left = b->dies == EBB_NONE ? r->buffer[i].generation : 0;
+        r->buffer[i].left_at = r->buffer[i].address;
     }
     ebb_profile_t *l = dev->run->pass->profile;
     l->recorded = *r;

@@ -14,7 +14,7 @@ CUfunction ebb_record_function(const ebb_operation_t *op)
 bool ebb_record_is_like(const ebb_recording_t *r, uint32_t index, const ebb_operation_t *op)
 {
     const ebb_trace_operation_t *o = &r->trace->operation[index];
-    return (ebb_trace_kind_t)op->kind == o->kind && ebb_record_function(op) == r->function[index] &&
+    return (ebb_trace_kind_t)op->kind == o->kind && ebb_record_function(op) == r->operation[index].function &&
            op->access_count == o->access_count && !op->opaque;
 }
 
@@ -49,10 +49,10 @@ const char *ebb_record_other_launch(const ebb_recording_t *r, uint32_t index, co
     const bool same = !memcmp(op->grid, o->grid, sizeof o->grid) &&
                       !memcmp(op->block, o->block, sizeof o->block) && op->shared_bytes == o->shared_bytes &&
                       (uint32_t)bytes == o->param_bytes;
-    if ((ebb_trace_kind_t)op->kind != o->kind || ebb_record_function(op) != r->function[index])
+    if ((ebb_trace_kind_t)op->kind != o->kind || ebb_record_function(op) != r->operation[index].function)
         return "an operation that was not planned";
     if (!(r->any_size || same) || !is_resized(r, index, op) || op->opaque ||
-        op->attributes != (r->attributes ? r->attributes[index] : 0) || (op->cooperative && !o->resident))
+        op->attributes != r->operation[index].attributes || (op->cooperative && !o->resident))
         return "a launch of another geometry than planned";
     return NULL;
 }
@@ -108,7 +108,7 @@ bool ebb_record_is_tried(ebb_device_t *dev, const ebb_recording_t *r, uint32_t i
 {
     const ebb_trace_operation_t *o = &r->trace->operation[index];
     const unsigned char *tried = r->tried + o->first_arg, *varies = r->varies + o->first_arg;
-    for (uint32_t i = 0; r->replaces[index] && i < o->arg_bytes; i++)
+    for (uint32_t i = 0; r->operation[index].replaces && i < o->arg_bytes; i++)
         if (!varies[i] && tried[i] != op->params[i] &&
             !(is_address(dev, tried, i / 8 * 8, o->arg_bytes) &&
               is_address(dev, op->params, i / 8 * 8, o->arg_bytes)))
@@ -120,7 +120,8 @@ void ebb_record_doubt(ebb_recording_t *r, uint32_t index)
 {
     const ebb_trace_operation_t *o = r->trace->operation;
     for (uint32_t i = 0; i < r->trace->operation_count; i++)
-        r->doubted[i] |= r->function[i] == r->function[index] && o[i].kind == EBB_TRACE_KERNEL;
+        r->operation[i].doubted |=
+            r->operation[i].function == r->operation[index].function && o[i].kind == EBB_TRACE_KERNEL;
     r->refuted = true;
     ebb_log(EBB_INFO,
             "%s (operation %u) has other arguments than ever: it may not replace what it writes any more",
@@ -133,16 +134,16 @@ void ebb_record_settle(ebb_recording_t *r)
     uint32_t *first_touch = ebb_trace_first_touches(t);
     for (uint32_t i = 0; i < t->operation_count; i++) {
         const ebb_trace_operation_t *o = &t->operation[i];
-        r->replaces[i] = false;
+        r->operation[i].replaces = false;
         for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
             ebb_trace_access_t *a = &t->access[k];
             if (o->kind != EBB_TRACE_KERNEL || a->mode != EBB_REPLACES ||
                 (first_touch && first_touch[a->buffer] == i))
                 continue;
-            if (r->doubted[i])
+            if (r->operation[i].doubted)
                 a->mode = EBB_UPDATES;
             else
-                r->replaces[i] = true;
+                r->operation[i].replaces = true;
         }
     }
     free(first_touch);

@@ -25,30 +25,26 @@
 
 enum { OF_EACH = 2, ONE_IN = 5 /* operations is measured, at most, or one of each */ };
 
-/* Events, made once: making one is as dear as recording it. */
-struct ebb_event_pool {
-    CUevent *event;
-    uint32_t count, room, used;
-};
-const size_t ebb_part_event_pool = sizeof(struct ebb_event_pool);
-
 typedef struct span {
+    uint32_t like; /* the first operation of its shape */
+    bool measured;
     CUevent start, stop;
     double share; /* of the recording's bytes that the operation's buffers have in this step */
 } span_t;
 
 struct ebb_times {
-    uint32_t *class_of; /* [operations] the first one of its shape */
-    bool *measured;     /* [operations] */
-    span_t *span;       /* [operations] */
+    span_t *span; /* [operations] */
     CUevent origin;
+    /* Made once: making one is as dear as recording it. */
+    CUevent *event;
+    uint32_t count, room, used;
 };
 const size_t ebb_part_times = sizeof(struct ebb_times);
 
 static uint64_t shape_of(const ebb_recording_t *r, uint32_t i)
 {
     const ebb_trace_operation_t *o = &r->trace->operation[i];
-    uint64_t h = (uintptr_t)r->function[i] * 0x9e3779b97f4a7c15u + (uint64_t)o->kind;
+    uint64_t h = (uintptr_t)r->operation[i].function * 0x9e3779b97f4a7c15u + (uint64_t)o->kind;
     const uint32_t parts[] = {o->grid[0],  o->grid[1],  o->grid[2],      o->block[0],
                               o->block[1], o->block[2], o->shared_bytes, o->param_bytes};
     for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
@@ -77,14 +73,14 @@ static bool classify(struct ebb_times *times, const ebb_recording_t *r)
             continue;
         if (added)
             s->first = i;
-        times->class_of[i] = s->first;
-        times->measured[i] = s->seen++ < OF_EACH;
-        measured += times->measured[i];
+        times->span[i].like = s->first;
+        times->span[i].measured = s->seen++ < OF_EACH;
+        measured += times->span[i].measured;
     }
     for (uint32_t i = 0; good && i < n; i++) {
         if (measured > n / ONE_IN)
-            times->measured[i] = times->class_of[i] == i;
-        times->measured[i] |= ebb_name_communicates(r->trace->operation[i].name);
+            times->span[i].measured = times->span[i].like == i;
+        times->span[i].measured |= ebb_name_communicates(r->trace->operation[i].name);
     }
     free(shapes.at);
     return good;
@@ -92,13 +88,11 @@ static bool classify(struct ebb_times *times, const ebb_recording_t *r)
 
 static void clear(ebb_device_t *dev)
 {
-    struct ebb_event_pool *pool = dev->run->event_pool;
     struct ebb_times *times = dev->run->times;
-    free(times->class_of);
-    free(times->measured);
     free(times->span);
-    memset(times, 0, sizeof *times);
-    pool->used = 0;
+    times->span = NULL;
+    times->origin = NULL;
+    times->used = 0;
 }
 
 bool ebb_times_begin(ebb_device_t *dev)
@@ -107,10 +101,8 @@ bool ebb_times_begin(ebb_device_t *dev)
     const ebb_recording_t *r = &dev->run->pass->profile->recorded;
     size_t n = (size_t)r->trace->operation_count + 1;
     ebb_prices(dev); /* not in the middle of the step */
-    times->class_of = calloc(n, sizeof *times->class_of);
-    times->measured = calloc(n, sizeof *times->measured);
     times->span = calloc(n, sizeof *times->span);
-    if (times->class_of && times->measured && times->span && classify(times, r))
+    if (times->span && classify(times, r))
         return true;
     clear(dev);
     return false;
@@ -118,16 +110,15 @@ bool ebb_times_begin(ebb_device_t *dev)
 
 static CUevent record(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    struct ebb_event_pool *pool = dev->run->event_pool;
-    CUevent e;
-    if (pool->used == pool->count) {
-        CUevent *made = ebb_array_append((void **)&pool->event, &pool->count, &pool->room, sizeof *made);
+    struct ebb_times *times = dev->run->times;
+    if (times->used == times->count) {
+        CUevent *made = ebb_array_append((void **)&times->event, &times->count, &times->room, sizeof *made);
         if (!made || ebb_driver.cuEventCreate(made, CU_EVENT_DEFAULT)) {
-            pool->count -= made != NULL;
+            times->count -= made != NULL;
             return NULL;
         }
     }
-    e = pool->event[pool->used++];
+    const CUevent e = times->event[times->used++];
     return ebb_driver.cuEventRecord(e, ebb_stream_handle(op->stream)) ? NULL : e;
 }
 
@@ -166,7 +157,7 @@ static bool is_ahead(struct ebb_times *times, uint32_t i)
 void ebb_times_before(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
 {
     struct ebb_times *times = dev->run->times;
-    if (times->measured[i]) {
+    if (times->span[i].measured) {
         if (has_copies(dev)) {
             keep_copies_away(dev, NULL);
             ebb_hold(dev, op->stream, LEAST_LEAD);
@@ -216,7 +207,7 @@ static void leave_out_waiting(const struct ebb_times *times, ebb_trace_t *t)
     for (int again = 0; again < 2; again++)
         for (uint32_t i = 0; i < t->operation_count; i++) {
             ebb_trace_operation_t *o = &t->operation[i];
-            if (times->class_of[i] != i || !o->duration_ns || !ebb_name_communicates(o->name))
+            if (times->span[i].like != i || !o->duration_ns || !ebb_name_communicates(o->name))
                 continue;
             const double ns = (double)o->duration_ns, bytes = ebb_operand_bytes(t, i);
             if (!again) {
@@ -235,8 +226,8 @@ bool ebb_times_end(ebb_device_t *dev, bool good)
     uint64_t end[EBB_RECORD_STREAMS] = {0};
     good = good && !ebb_wait_for_device(dev->ebb);
     for (uint32_t i = 0; good && i < t->operation_count; i++) {
-        ebb_trace_operation_t *c = &t->operation[times->class_of[i]];
         const span_t *s = &times->span[i];
+        ebb_trace_operation_t *c = &t->operation[s->like];
         const uint64_t ns = s->stop ? (uint64_t)((double)between(s->start, s->stop) / s->share) : 0;
         if (ns && (!c->duration_ns || ns < c->duration_ns))
             c->duration_ns = ns;
@@ -245,7 +236,7 @@ bool ebb_times_end(ebb_device_t *dev, bool good)
         leave_out_waiting(times, t);
     for (uint32_t i = 0; good && i < t->operation_count; i++) {
         ebb_trace_operation_t *o = &t->operation[i];
-        o->duration_ns = t->operation[times->class_of[i]].duration_ns;
+        o->duration_ns = t->operation[times->span[i].like].duration_ns;
         o->at_ns = end[o->stream];
         if (!o->at_ns && times->span[i].start) /* a stream's first one */
             o->at_ns = between(times->origin, times->span[i].start);

@@ -22,15 +22,9 @@ typedef struct work {
     uint32_t made_count, turn;
 } work_t;
 
-static bool is_write(const ebb_trace_t *t, ebb_may_write_fn may_write, void *context, uint32_t operation,
-                     uint32_t access)
-{
-    return may_write ? may_write(context, operation, access) : t->access[access].mode != EBB_READS;
-}
-
 /* ---- the uses of each buffer ---- */
 
-static bool note_writes(work_t *w, ebb_may_write_fn may_write, void *context)
+static bool note_writes(work_t *w)
 {
     const ebb_trace_t *t = w->t;
     uint32_t *next = malloc(((size_t)t->buffer_count + 1) * sizeof *next);
@@ -42,7 +36,7 @@ static bool note_writes(work_t *w, ebb_may_write_fn may_write, void *context)
         for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
             uint32_t *at = &next[t->access[k].buffer];
             *at += w->uses.operation[*at] < i;
-            w->writes[*at] |= is_write(t, may_write, context, i, k);
+            w->writes[*at] |= t->access[k].mode != EBB_READS;
         }
     }
     free(next);
@@ -147,8 +141,7 @@ static bool find(work_t *w, uint64_t least_bytes, ebb_worth_t *out)
     return true;
 }
 
-bool ebb_worth_find(const ebb_trace_t *t, ebb_may_write_fn may_write, void *context, uint64_t least_bytes,
-                    ebb_worth_t *out)
+bool ebb_worth_find(const ebb_trace_t *t, uint64_t least_bytes, ebb_worth_t *out)
 {
     size_t n = (size_t)t->operation_count + 1;
     work_t w = {.t = t,
@@ -157,7 +150,7 @@ bool ebb_worth_find(const ebb_trace_t *t, ebb_may_write_fn may_write, void *cont
                 .made = calloc(n, sizeof *w.made)};
     *out = (ebb_worth_t){.need = calloc(n, sizeof *out->need)};
     const bool good = ebb_uses_make(&w.uses, t) && w.writes && w.seen && w.made && out->need &&
-                      note_writes(&w, may_write, context) && find(&w, least_bytes, out);
+                      note_writes(&w) && find(&w, least_bytes, out);
     ebb_uses_free(&w.uses);
     free(w.writes);
     free(w.seen);

@@ -375,7 +375,7 @@ static void blame(ebb_device_t *dev, uint32_t i, const piece_t *p, uint32_t tile
         ebb_trace_access_t *a = &l->recorded.trace->access[k];
         if (a->buffer != p->buffer || !reaches(l, k, tile))
             continue;
-        ebb_know_write(dev, l->recorded.function[i], ebb_word_of(&l->recorded, i, a));
+        ebb_know_write(dev, l->recorded.operation[i].function, ebb_word_of(&l->recorded, i, a));
         widen(a, tile, 1);
     }
 }
@@ -395,7 +395,7 @@ static void mark_all_as_writers(ebb_device_t *dev, uint32_t buffer)
             ebb_trace_access_t *a = &l->recorded.trace->access[trace(writes)->operation[i].first_access + k];
             if (a->buffer != buffer || trace(writes)->operation[i].kind != EBB_TRACE_KERNEL)
                 continue;
-            ebb_know_write(dev, l->recorded.function[i], ebb_word_of(&l->recorded, i, a));
+            ebb_know_write(dev, l->recorded.operation[i].function, ebb_word_of(&l->recorded, i, a));
             widen(a, 0, ebb_tile_count(trace(writes)->buffer[buffer].bytes));
         }
 }
@@ -436,7 +436,7 @@ static void judge_words(ebb_device_t *dev, uint32_t i)
                            (x->assumed || ebb_tiles_result(writes->tiles, x->result + n));
         }
         if (watched && !changed)
-            ebb_know_unchanged(dev, l->recorded.function[i], ebb_word_of(&l->recorded, i, a),
+            ebb_know_unchanged(dev, l->recorded.operation[i].function, ebb_word_of(&l->recorded, i, a),
                                writes->steps_watched);
     }
 }

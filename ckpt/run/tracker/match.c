@@ -220,7 +220,7 @@ bool ebb_match_is_behind(ebb_device_t *dev, const ebb_operation_t *op)
         uint32_t i = m->first[s];
         for (unsigned n = 0; n < EBB_MATCH_BEHIND && i != EBB_NONE; n++, i = m->next[i])
             if ((ebb_trace_kind_t)op->kind == trace_of(m)->operation[i].kind &&
-                ebb_record_function(op) == m->seen.learned->function[i])
+                ebb_record_function(op) == m->seen.learned->operation[i].function)
                 return false;
     }
     return true;
@@ -270,8 +270,8 @@ static bool settle(match_t *m)
         const bool there = m->bound[id].generation && m->bound[id].freed == EBB_NONE;
         if (!m->bound[id].generation && ebb_trace_stays_itself(trace_of(m), id))
             continue; /* it has not been touched */
-        m->seen.learned->left[id] = there ? m->bound[id].generation : 0;
-        m->seen.learned->left_at[id] = there && m->seen.buffer[id] ? m->seen.buffer[id]->address : 0;
+        m->seen.learned->buffer[id].left = there ? m->bound[id].generation : 0;
+        m->seen.learned->buffer[id].left_at = there && m->seen.buffer[id] ? m->seen.buffer[id]->address : 0;
     }
     return whole;
 }

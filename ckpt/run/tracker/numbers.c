@@ -55,7 +55,7 @@ static bool was_born(const match_t *m, const ebb_buffer_t *b)
 static uint32_t left_as(const match_t *m, uint64_t generation)
 {
     uint32_t id = 0;
-    while (id < trace_of(m)->buffer_count && m->seen.learned->left[id] != generation)
+    while (id < trace_of(m)->buffer_count && m->seen.learned->buffer[id].left != generation)
         id++;
     return id < trace_of(m)->buffer_count ? id : EBB_NONE;
 }
@@ -64,7 +64,7 @@ static uint32_t left_as(const match_t *m, uint64_t generation)
  * before has left behind, always the same of it; or, from whichever step it is, one that dies in this one, or is another in each. */
 static bool may_have_entered(const match_t *m, const ebb_buffer_t *b, uint32_t id)
 {
-    if (b->generation == m->seen.learned->generation[id])
+    if (b->generation == m->seen.learned->buffer[id].generation)
         return true;
     const uint32_t as = left_as(m, b->generation);
     if (as == EBB_NONE)
@@ -244,9 +244,9 @@ void ebb_match_find_persistent(ebb_device_t *dev)
     match_t *m = match_of(dev);
     for (uint32_t i = 0; i < trace_of(m)->buffer_count; i++) {
         ebb_buffer_t *b = ebb_trace_stays_itself(trace_of(m), i) && !m->seen.buffer[i]
-                              ? ebb_buffer_at(dev->ebb, m->seen.learned->address[i])
+                              ? ebb_buffer_at(dev->ebb, m->seen.learned->buffer[i].address)
                               : NULL;
-        if (b && !b->number && b->generation == m->seen.learned->generation[i] &&
+        if (b && !b->number && b->generation == m->seen.learned->buffer[i].generation &&
             (b->pinned != 0) == trace_of(m)->buffer[i].pinned)
             give_number(m, b, i);
     }
