@@ -131,8 +131,6 @@ typedef struct ebb_steps {
     unsigned variant_size_plans[EBB_STEP_VARIANTS]; /* of its size classes, as far as they have one */
 } ebb_steps_t;
 ebb_steps_t ebb_steps(ebb_device_t *dev);
-/* Of a variant's plans. */
-ebb_drive_counts_t ebb_variant_counts(ebb_device_t *dev, unsigned variant);
 
 /* ---- what runner.c, runner_variant.c and runner_plan.c share ---- */
 
@@ -171,6 +169,7 @@ typedef struct ebb_variant {
     ebb_profile_t *profile;   /* NULL: none yet */
     ebb_recording_t *learned; /* the profiling passes', when all is learned */
     ebb_plan_t *plan;
+    ebb_plan_request_t request; /* for it; its pointers are its job's, which is over */
     bool untold; /* it has not been driven yet */
     ebb_plan_job_t *
         job; /* a question that has not been answered yet, or whose answer has not been heard; owned; NULL: none */
@@ -331,7 +330,8 @@ void ebb_run_turn_to(ebb_device_t *dev, ebb_variant_t *next);
  * list both (stats.h). */
 
 void ebb_files_trace(ebb_device_t *dev, unsigned variant, const ebb_trace_t *trace);
-void ebb_files_plan(ebb_device_t *dev, unsigned variant, const ebb_plan_t *plan);
+void ebb_files_plan(ebb_device_t *dev, unsigned variant, const ebb_plan_t *plan,
+                    const ebb_plan_request_t *request);
 /* There is no such variant any more: the names that it had are free. */
 void ebb_files_forget(ebb_device_t *dev, unsigned variant);
 

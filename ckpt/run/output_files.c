@@ -18,24 +18,13 @@ struct ebb_file_names {
 };
 const size_t ebb_part_file_names = sizeof(struct ebb_file_names);
 
-typedef bool (*write_fn)(const void *what, FILE *out);
-
-static bool write_trace(const void *what, FILE *out)
-{
-    return ebb_trace_write(what, out);
-}
-
-static bool write_plan(const void *what, FILE *out)
-{
-    return ebb_plan_write(what, out);
-}
-
-/* Gives the name; false: it was not wanted, or could not be written. */
-static bool write_file(ebb_device_t *dev, unsigned variant, const char *name, const char *option,
-                       write_fn write, const void *what, char path[PATH_BYTES])
+/* One of the two. Gives the name; false: it was not wanted, or could not be written. */
+static bool write_file(ebb_device_t *dev, unsigned variant, const ebb_trace_t *trace, const ebb_plan_t *plan,
+                       char path[PATH_BYTES])
 {
     struct ebb_file_names *names = dev->ebb->run_shared->file_names;
     const unsigned number = ebb_variant_through(dev, variant);
+    const char *option = trace ? ebb_options.trace : ebb_options.save_plan;
     if (!*option)
         return false;
     if (!names->taken)
@@ -45,11 +34,11 @@ static bool write_file(ebb_device_t *dev, unsigned variant, const char *name, co
     if (number != names->by)
         snprintf(path + strlen(path), 16, ".%u", number);
     FILE *f = named ? fopen(path, "w") : NULL;
-    bool written = f && write(what, f);
+    bool written = f && (trace ? ebb_trace_write(trace, f) : ebb_plan_write(plan, f));
     if (f && fclose(f))
         written = false;
     if (written)
-        ebb_log(EBB_INFO, "%s is in %s", name, path);
+        ebb_log(EBB_INFO, "%s is in %s", trace ? "the trace of a step" : "the plan", path);
     else
         ebb_log(EBB_WARN, "%s: %s", path, strerror(errno));
     return written;
@@ -58,15 +47,16 @@ static bool write_file(ebb_device_t *dev, unsigned variant, const char *name, co
 void ebb_files_trace(ebb_device_t *dev, unsigned variant, const ebb_trace_t *trace)
 {
     char path[PATH_BYTES];
-    if (write_file(dev, variant, "the trace of a step", ebb_options.trace, write_trace, trace, path))
+    if (write_file(dev, variant, trace, NULL, path))
         ebb_planned_trace(dev, variant, path);
 }
 
-void ebb_files_plan(ebb_device_t *dev, unsigned variant, const ebb_plan_t *plan)
+void ebb_files_plan(ebb_device_t *dev, unsigned variant, const ebb_plan_t *plan,
+                    const ebb_plan_request_t *request)
 {
     char path[PATH_BYTES];
-    write_file(dev, variant, "the plan", ebb_options.save_plan, write_plan, plan, path);
-    ebb_planned_plan(dev, variant, plan);
+    write_file(dev, variant, NULL, plan, path);
+    ebb_planned_plan(dev, variant, plan, request);
 }
 
 void ebb_files_forget(ebb_device_t *dev, unsigned variant)

@@ -68,18 +68,6 @@ ebb_steps_t ebb_steps(ebb_device_t *dev)
     return runner->steps;
 }
 
-ebb_drive_counts_t ebb_variant_counts(ebb_device_t *dev, unsigned variant)
-{
-    struct ebb_runner *runner = dev->run->runner;
-    ebb_drive_counts_t sum = ebb_drive_counts_of(dev, variant);
-    for (unsigned i = EBB_STEP_VARIANTS; i < EBB_DRIVES; i++) {
-        const ebb_drive_counts_t c = ebb_drive_counts_of(dev, i);
-        if (runner->variant[i].of == &runner->variant[variant])
-            ebb_drive_counts_add(&sum, &c);
-    }
-    return sum;
-}
-
 /* A copy to the host: it logs or saves. */
 static bool is_aside(ebb_device_t *dev, const ebb_operation_t *op)
 {
@@ -553,8 +541,11 @@ void ebb_run_failed(ebb_device_t *dev, CUresult result)
 
 void ebb_run_waited(ebb_device_t *dev)
 {
-    ebb_drive_waited(dev);
-    ebb_recipe_waited(dev);
+    for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++) {
+        ebb_recording_t *r = ebb_variant_recording(&dev->run->runner->variant[i]);
+        if (r)
+            ebb_verify_poll(dev, r, false);
+    }
     ebb_collect_hosts(dev);
     ebb_live_refresh(dev->ebb);
 }

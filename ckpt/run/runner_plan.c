@@ -158,9 +158,9 @@ static bool suits(ebb_device_t *dev, ebb_variant_t *k, const ebb_plan_job_t *job
 /* Owned from then on; it is installed when driving begins. */
 static void take_plan(ebb_device_t *dev, ebb_variant_t *k, const ebb_plan_job_t *job, ebb_plan_t *plan)
 {
-    ebb_planned_request(dev, &job->request);
     k->refused = 0;
     k->plan = plan;
+    k->request = job->request;
     k->gap = -1;
     k->took_ns = job->first_ns;
     k->waited = job->waited;
@@ -456,8 +456,9 @@ static ebb_status_t install(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *c
 {
     if (!ebb_pinned_defer(true))
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory for a plan", 0);
-    const ebb_status_t status = ebb_drive_install(dev, ebb_variant_number(dev, k), k->learned,
-                                                  ebb_variant_trace(k), k->plan, present);
+    const ebb_status_t status =
+        ebb_drive_install(dev, ebb_variant_number(dev, k), ebb_variant_number(dev, ebb_variant_itself(k)),
+                          k->learned, ebb_variant_trace(k), k->plan, present);
     ebb_pinned_defer(false);
     return status;
 }
@@ -515,7 +516,7 @@ static void begin_driving_with(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t
     if (k->of)
         return;
     report_plan(&runner->steps.plan, k);
-    ebb_files_plan(dev, ebb_variant_number(dev, k), k->plan);
+    ebb_files_plan(dev, ebb_variant_number(dev, k), k->plan, &k->request);
 }
 
 /* Not before it is known which buffers a step begins with, if that is of any use. */

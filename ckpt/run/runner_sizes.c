@@ -106,7 +106,6 @@ void ebb_variant_retry_sizes(ebb_device_t *dev, const ebb_variant_t *k)
 static void forget_class(ebb_device_t *dev, ebb_variant_t *c)
 {
     ebb_variant_forget_plan(dev, c);
-    ebb_drive_counts_move(dev, ebb_variant_number(dev, c), ebb_variant_number(dev, c->of));
     *c = (ebb_variant_t){.serial = 0};
 }
 

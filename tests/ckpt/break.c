@@ -96,12 +96,13 @@ bool __wrap_ebb_check_plan(const ebb_trace_t *trace, const ebb_plan_t *plan, con
 
 static _Thread_local bool installing;
 
-ebb_status_t __wrap_ebb_drive_install(ebb_device_t *dev, unsigned plan_index, ebb_recording_t *learned,
-                                      const ebb_trace_t *trace, const ebb_plan_t *plan,
-                                      ebb_buffer_t *const *present)
+ebb_status_t __wrap_ebb_drive_install(ebb_device_t *dev, unsigned plan_index, unsigned counted_as,
+                                      ebb_recording_t *learned, const ebb_trace_t *trace,
+                                      const ebb_plan_t *plan, ebb_buffer_t *const *present)
 {
     installing = true;
-    const ebb_status_t status = __real_ebb_drive_install(dev, plan_index, learned, trace, plan, present);
+    const ebb_status_t status =
+        __real_ebb_drive_install(dev, plan_index, counted_as, learned, trace, plan, present);
     installing = false;
     return status;
 }

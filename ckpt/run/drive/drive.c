@@ -27,28 +27,24 @@ ebb_drive_pace_t ebb_drive_pace(ebb_device_t *dev)
     return pace;
 }
 
-/* Of all that are installed: the one before may have changed into this one while its last comparisons were under way. */
-void ebb_drive_waited(ebb_device_t *dev)
-{
-    for (unsigned i = 0; ebb_driven(dev)->active && i < EBB_DRIVES; i++)
-        if (ebb_drive_installed(dev, i))
-            ebb_verify_poll(dev, ebb_share_drive(dev, i)->learned, false);
-}
-
 /* ---- where contents are ---- */
 
-/* Unless its content is there nothing else is there any more, as its chunks are about to be written. */
-static void clear_unless_there(drive_t *drive, uint32_t place)
+void ebb_site_claim(drive_t *drive, uint32_t place)
 {
-    for (uint32_t i = drive->overlap_first[place];
-         !drive->site[place].device && i < drive->overlap_first[place + 1]; i++)
-        drive->site[drive->overlap[i]].device = false;
+    const ebb_place_t *p = &drive->plan->place[place];
+    for (uint32_t c = 0; c < p->chunk_count; c++) {
+        uint32_t *holder = &drive->holder[drive->plan->chunk[p->first_chunk + c]];
+        if (*holder != EBB_NONE && *holder != place)
+            drive->site[*holder].device = false;
+        *holder = place;
+    }
 }
 
 /* Its chunks are about to be written: no place has its content there any more. */
 static void clear_site(drive_t *drive, uint32_t place)
 {
-    clear_unless_there(drive, place);
+    if (!drive->site[place].device)
+        ebb_site_claim(drive, place);
     drive->site[place].device = false;
 }
 
@@ -99,7 +95,7 @@ static bool is_spared(drive_t *drive, uint32_t buffer, ebb_stream_t *stream)
         whole && s->on_host && s->hashed == drive->learned &&
         !ebb_verify_keep(drive->device, drive->learned, buffer, stream, s->range->base, bytes, host);
     if (spared)
-        drive->counts.spared_bytes += bytes;
+        drive->counts->spared_bytes += bytes;
     else
         s->hashed = ebb_verify_copied(drive->device, drive->learned, buffer, stream, s->range->base, bytes)
                         ? NULL
@@ -238,8 +234,9 @@ static void take_written(drive_t *drive, uint32_t operation)
     const ebb_trace_operation_t *o = &drive->trace->operation[operation];
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
         const uint32_t place = drive->at[drive->trace->access[i].buffer];
-        if (drive->trace->access[i].mode != EBB_READS && drive->site[place].range)
-            clear_unless_there(drive, place);
+        if (drive->trace->access[i].mode != EBB_READS && drive->site[place].range &&
+            !drive->site[place].device)
+            ebb_site_claim(drive, place);
     }
 }
 
@@ -297,7 +294,7 @@ static ebb_status_t issue_replay(drive_t *drive, uint32_t index)
             EBB_TRY(zero(drive, place, a->stream));
     }
     EBB_TRY(relaunch(drive, a));
-    drive->counts.replays++;
+    drive->counts->replays++;
     return 0;
 }
 
@@ -359,7 +356,7 @@ static void count_stall(drive_t *drive, CUevent *pair)
     float ms = 0;
     if (drive->step >= 2 && !ebb_driver.cuEventQuery(pair[1]) &&
         !ebb_driver.cuEventElapsedTime(&ms, pair[0], pair[1]) && ms > 0) {
-        drive->counts.stall_ns += (uint64_t)((double)ms * 1e6);
+        drive->counts->stall_ns += (uint64_t)((double)ms * 1e6);
         drive->pace.stall_ns += (uint64_t)((double)ms * 1e6);
     }
 }
@@ -372,9 +369,9 @@ static ebb_status_t join_here(drive_t *drive, uint32_t operation, uint32_t strea
     CUevent *pair = stall_events(drive, operation, drive->step);
     count_stall(drive, pair);
     EBB_DRIVER(cuEventRecord, 0, (pair[0], compute));
-    for (uint32_t i = drive->join_first[operation]; i < drive->join_first[operation + 1]; i++)
-        if (drive->plan->action[drive->join_action[i]].joiners >> stream & 1)
-            EBB_TRY(wait_for(drive, compute, drive->join_action[i]));
+    for (uint32_t i = drive->join_at[operation]; i != EBB_NONE; i = drive->join_next[i])
+        if (drive->plan->action[i].joiners >> stream & 1)
+            EBB_TRY(wait_for(drive, compute, i));
     EBB_DRIVER(cuEventRecord, 0, (pair[1], compute));
     return 0;
 }
@@ -383,13 +380,12 @@ static ebb_status_t join(drive_t *drive, uint32_t operation)
 {
     const uint32_t own = drive->trace->operation[operation].stream;
     uint32_t joiners = 0;
-    for (uint32_t i = drive->join_first[operation]; i < drive->join_first[operation + 1]; i++) {
-        const uint32_t action = drive->join_action[i];
-        joiners |= drive->plan->action[action].joiners;
+    for (uint32_t i = drive->join_at[operation]; i != EBB_NONE; i = drive->join_next[i]) {
+        joiners |= drive->plan->action[i].joiners;
         for (uint32_t s = 0; s < drive->streams; s++)
-            if (s != own && drive->plan->action[action].joiners >> s & 1 &&
+            if (s != own && drive->plan->action[i].joiners >> s & 1 &&
                 !ebb_stream_is_gone(ebb_drive_stream(drive, s)))
-                EBB_TRY(wait_for(drive, ebb_stream_handle(ebb_drive_stream(drive, s)), action));
+                EBB_TRY(wait_for(drive, ebb_stream_handle(ebb_drive_stream(drive, s)), i));
     }
     return joiners >> own & 1 ? join_here(drive, operation, own) : 0;
 }
@@ -397,18 +393,22 @@ static ebb_status_t join(drive_t *drive, uint32_t operation)
 /* ---- is it the planned one? ---- */
 
 /* Where in its buffer it begins may be elsewhere in each step, as a batch does in data that lies on the device: a plan moves buffers as a whole, and
- * what is launched again has this step's words. But what replaces a buffer must do so as recorded. */
-static bool is_planned_access(const drive_t *drive, const ebb_trace_access_t *a, const ebb_access_t *x)
+ * what is launched again has this step's words. But what replaces a buffer must do so as recorded, and that a kernel does so follows from all its
+ * operands; and of operations behind the cursor only where operands begin may tell layers in one large buffer apart. */
+static bool is_planned_access(const drive_t *drive, uint32_t at, const ebb_trace_access_t *a,
+                              const ebb_access_t *x)
 {
+    const bool anywhere =
+        at == drive->cursor && !drive->learned->operation[at].replaces && a->mode != EBB_REPLACES;
     return x->buffer->number == a->buffer + 1 && x->param_offset == a->param_offset &&
-           (a->mode != EBB_REPLACES || ebb_record_may_be_at(drive->learned, a, x->offset_bytes));
+           (anywhere || ebb_record_may_be_at(drive->learned, a, x->offset_bytes));
 }
 
 bool ebb_drive_plans(drive_t *drive, const ebb_access_t *x)
 {
     const ebb_trace_operation_t *o = &drive->trace->operation[drive->cursor];
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++)
-        if (is_planned_access(drive, &drive->trace->access[i], x))
+        if (is_planned_access(drive, drive->cursor, &drive->trace->access[i], x))
             return true;
     return false;
 }
@@ -416,18 +416,19 @@ bool ebb_drive_plans(drive_t *drive, const ebb_access_t *x)
 bool ebb_drive_makes(drive_t *drive, const ebb_operation_t *op, const ebb_trace_access_t *a)
 {
     for (uint32_t i = 0; i < op->access_count; i++)
-        if (is_planned_access(drive, a, &op->access[i]))
+        if (is_planned_access(drive, drive->cursor, a, &op->access[i]))
             return true;
     return false;
 }
 
 /* The planned ones, word by word, but for what was recorded of words that have turned out to be stale. */
-static bool is_on_planned_buffers(drive_t *drive, const ebb_operation_t *op, const ebb_trace_operation_t *o)
+static bool is_on_planned_buffers(drive_t *drive, const ebb_operation_t *op, uint32_t at)
 {
+    const ebb_trace_operation_t *o = &drive->trace->operation[at];
     const ebb_trace_access_t *a = &drive->trace->access[o->first_access], *end = a + o->access_count;
     const ebb_access_t *next = op->access, *last = next + op->access_count;
     for (; a < end; a++) {
-        if (next < last && is_planned_access(drive, a, next))
+        if (next < last && is_planned_access(drive, at, a, next))
             next++;
         else if (o->kind != EBB_TRACE_KERNEL || a->mode == EBB_REPLACES ||
                  !ebb_stale_is(drive->device, a->param_offset))
@@ -453,41 +454,10 @@ static const char *launch_differs(drive_t *drive, const ebb_operation_t *op, uin
     return NULL;
 }
 
-/* Both have most words in the same order, so each is looked for behind the one before. */
-static bool begins_as_recorded(const drive_t *drive, const ebb_operation_t *op, uint32_t at)
-{
-    const ebb_trace_operation_t *o = &drive->trace->operation[at];
-    for (uint32_t i = 0, next = 0; i < o->access_count; i++) {
-        const ebb_trace_access_t *a = &drive->trace->access[o->first_access + i];
-        uint32_t tried = 0;
-        while (tried < op->access_count &&
-               op->access[(next + tried) % op->access_count].param_offset != a->param_offset)
-            tried++;
-        if (tried == op->access_count)
-            continue;
-        next = (next + tried) % op->access_count;
-        if (!ebb_record_may_be_at(drive->learned, a, op->access[next].offset_bytes))
-            return false;
-    }
-    return true;
-}
-
-/* That a kernel replaces what a buffer holds follows from all its operands as they were recorded. */
-bool ebb_drive_replaces_as_recorded(const drive_t *drive, const ebb_operation_t *op, uint32_t at)
-{
-    return !drive->learned->operation[at].replaces || begins_as_recorded(drive, op, at);
-}
-
-/* Of those behind the cursor, only where operands begin may tell layers in one large buffer apart. */
 const char *ebb_drive_differs(drive_t *drive, const ebb_operation_t *op, uint32_t at)
 {
     const char *difference = launch_differs(drive, op, at);
-    if (!difference &&
-        !(at == drive->cursor ? ebb_drive_replaces_as_recorded : begins_as_recorded)(drive, op, at))
-        return "an operand that begins elsewhere";
-    return difference                                                       ? difference
-           : is_on_planned_buffers(drive, op, &drive->trace->operation[at]) ? NULL
-                                                                            : "other buffers";
+    return difference || is_on_planned_buffers(drive, op, at) ? difference : "other buffers";
 }
 
 /* ---- the step ---- */
@@ -601,7 +571,7 @@ ebb_buffer_t *ebb_drive_serve(ebb_device_t *dev, const ebb_request_t *q)
         }
         ebb_drive_leave(dev, "a buffer that is larger than planned");
     } else if (ebb_unplanned_allocation(dev, q)) {
-        drive->counts.unplanned++;
+        drive->counts->unplanned++;
     } else {
         ebb_drive_leave(dev, "an allocation that was not planned");
     }
@@ -695,7 +665,7 @@ static uint32_t first_stream(drive_t *drive)
 static ebb_status_t begin_on_device(drive_t *drive)
 {
     EBB_TRY(ebb_streams_order(drive, first_stream(drive), EBB_ALL_STREAMS));
-    ebb_step_clock_begin(&drive->clock, drive->step, ebb_stream_handle(drive->stream));
+    ebb_step_clock_begin(drive);
     return ebb_streams_scatter(drive, first_stream(drive), EBB_ALL_STREAMS);
 }
 
@@ -788,11 +758,11 @@ void ebb_drive_end_step(drive_t *drive)
         return;
     }
     if (!ebb_is_first_step(drive) && !drive->resized)
-        ebb_step_clock_end(&drive->clock, drive->step, ebb_stream_handle(drive->stream));
+        ebb_step_clock_end(drive);
     pass_on(drive);
     ebb_verify_poll(drive->device, drive->learned, false);
     drive->step++;
-    drive->counts.steps++;
+    drive->counts->steps++;
 }
 
 /* ---- the operations ---- */
@@ -822,7 +792,7 @@ bool ebb_drive_before(ebb_device_t *dev, ebb_operation_t *op)
     const bool is_its_launch = !why || !launch_differs(drive, view, drive->cursor),
                partial = why && is_its_launch && ebb_unplanned_may_match_partly(drive, view);
     if (why && !partial && ebb_unplanned_operation(drive, op)) {
-        drive->counts.unplanned++;
+        drive->counts->unplanned++;
         return true;
     }
     if (!why || partial) {
@@ -858,8 +828,8 @@ void ebb_drive_after(ebb_device_t *dev, const ebb_operation_t *op, bool issued)
     drive->strays = 0;
     note_writes(drive);
     const size_t bytes = ebb_chunks_created(dev) * EBB_CHUNK_BYTES;
-    if (bytes > drive->counts.peak_bytes)
-        drive->counts.peak_bytes = bytes;
+    if (bytes > drive->counts->peak_bytes)
+        drive->counts->peak_bytes = bytes;
     if (++drive->cursor == drive->trace->operation_count)
         ebb_drive_end_step(drive);
     if (drive->active)
@@ -908,7 +878,7 @@ void ebb_drive_leave(ebb_device_t *dev, const char *why)
     ebb_log(EBB_DEBUG, "it was at operation %u of %u, in step %llu since it was installed", drive->cursor,
             drive->trace->operation_count, (unsigned long long)drive->step);
     drive->active = false; /* allocations from here on are ordinary */
-    drive->counts.fallbacks++;
+    drive->counts->fallbacks++;
     ebb_wait_for_device(dev->ebb);
     list_orphans(drive, &left);
     ebb_guard_tear_down(drive);

@@ -44,10 +44,9 @@ typedef struct ebb_drive_counts {
     size_t peak_bytes;     /* most chunks that existed at once while driving */
     uint64_t spared_bytes; /* that copies out have not copied, because the host had them */
 } ebb_drive_counts_t;
-void ebb_drive_counts_add(ebb_drive_counts_t *sum, const ebb_drive_counts_t *counts);
-/* Of all plans; of those that have had this index. */
+/* Of all plans; of those that were counted as this one. */
 ebb_drive_counts_t ebb_drive_counts(ebb_device_t *dev);
-ebb_drive_counts_t ebb_drive_counts_of(ebb_device_t *dev, unsigned plan_index);
+ebb_drive_counts_t ebb_drive_counts_as(ebb_device_t *dev, unsigned counted_as);
 
 /* How the present drive has gone, as far as it has been timed. */
 typedef struct ebb_drive_pace {
@@ -74,13 +73,13 @@ bool ebb_drive_may_share(ebb_device_t *dev, const ebb_recording_t *learned);
 /* What such a plan must agree with to be installed beside those that are; the caller's to delete. NULL: it may not be, or no memory. */
 ebb_boundary_t *ebb_drive_boundary(ebb_device_t *dev, const ebb_recording_t *learned);
 
-/* Begins to drive, where nothing is installed under this index. Borrows recording, trace and plan until the drive ends. The trace is what
+/* Begins to drive, where nothing is installed under this index. What is counted is counted as that of `counted_as`, below EBB_DRIVES. Borrows recording, trace and plan until the drive ends. The trace is what
  * the plan is made for: the recording's, or the same with smaller sizes (ebb_profile_sized). If another plan is driven, that
  * must be at the end of a step, and this one agree with its boundary. It succeeds, or everything is as it was but for where residence
  * has its contents (logged): the plan that was driven still is. CUDA_ERROR_NOT_FOUND: buffers or streams that the recording
  * means are gone; CUDA_ERROR_OUT_OF_MEMORY: device or host have too little; else the driver's refusal. */
-ebb_status_t ebb_drive_install(ebb_device_t *dev, unsigned plan_index, ebb_recording_t *learned,
-                               const ebb_trace_t *trace, const ebb_plan_t *plan,
+ebb_status_t ebb_drive_install(ebb_device_t *dev, unsigned plan_index, unsigned counted_as,
+                               ebb_recording_t *learned, const ebb_trace_t *trace, const ebb_plan_t *plan,
                                ebb_buffer_t *const *present);
 bool ebb_drive_active(ebb_device_t *dev);
 bool ebb_drive_installed(ebb_device_t *dev, unsigned plan_index);
@@ -90,8 +89,6 @@ unsigned ebb_drive_index(ebb_device_t *dev);
 uint32_t ebb_drive_outgrown(ebb_device_t *dev, size_t *bytes);
 /* Bytes of the recording's key in the last driven step; 0: it has come to none, or not where another plan could have gone on. */
 size_t ebb_drive_key_bytes(ebb_device_t *dev);
-/* What was counted under one index counts under the other from now on. */
-void ebb_drive_counts_move(ebb_device_t *dev, unsigned from, unsigned to);
 /* A plan is driven, and its step has begun and is not over. */
 bool ebb_drive_in_step(ebb_device_t *dev);
 /* A plan is driven, and nothing of it is in use but what outlives the step. */
@@ -135,8 +132,5 @@ void ebb_drive_ordered(ebb_device_t *dev, const ebb_order_t *order);
 
 /* From here on the step is followed (ebb_tracker_resume), with what was learned: borrowed from then on. */
 void ebb_drive_leave(ebb_device_t *dev, const char *why);
-
-/* The program has waited: what is known by now of recomputed buffers is compared. */
-void ebb_drive_waited(ebb_device_t *dev);
 
 #endif

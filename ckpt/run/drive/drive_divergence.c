@@ -133,8 +133,7 @@ static bool go_on_with(ebb_device_t *dev, unsigned plan_index)
         next->issued[i] = kept;
     }
     if (at)
-        ebb_step_clock_begin(&ebb_driven(dev)->clock, ebb_driven(dev)->step,
-                             ebb_stream_handle(ebb_driven(dev)->stream));
+        ebb_step_clock_begin(ebb_driven(dev));
     return true;
 }
 

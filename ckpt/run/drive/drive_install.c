@@ -5,7 +5,6 @@
 
 #include "alloc/base/driver.h"
 #include "alloc/base/status.h"
-#include "alloc/base/table.h"
 #include "alloc/device.h"
 #include "ckpt/plan/plan.h"
 #include "ckpt/run/drive/internal.h"
@@ -143,6 +142,8 @@ static void take_over(drive_t *drive)
                 s->device || s->on_host; /* else handed over without content, and not touched since */
         }
         s->buffer->number = i + 1;
+        if (s->device)
+            ebb_site_claim(drive, i);
         drive->living += ebb_trace_rotates(drive->trace, i);
     }
     drive->owned = true;
@@ -255,46 +256,7 @@ static ebb_status_t map_place(drive_t *drive, uint32_t place)
     return status;
 }
 
-/* ---- overlapping places, events, joins ---- */
-
-static bool find_overlapping(drive_t *drive)
-{
-    uint32_t places = drive->plan->place_count;
-    uint32_t *seen = calloc((size_t)places + 1, sizeof *seen);
-    uint32_t count = 0, room = 0, *list = NULL;
-    /* Which places lie on a chunk: lists by chunk, in one array. */
-    uint32_t *first = calloc((size_t)drive->plan->chunk_count + 2, sizeof *first);
-    uint32_t *on = calloc((size_t)drive->plan->chunk_index_count + 1, sizeof *on);
-    bool good = seen && first && on;
-    for (uint32_t p = 0; good && p < places; p++)
-        for (uint32_t k = 0; k < drive->plan->place[p].chunk_count; k++)
-            first[chunks_of(drive, p)[k] + 2]++;
-    for (uint32_t c = 0; good && c < drive->plan->chunk_count; c++)
-        first[c + 2] += first[c + 1];
-    for (uint32_t p = 0; good && p < places; p++)
-        for (uint32_t k = 0; k < drive->plan->place[p].chunk_count; k++)
-            on[first[chunks_of(drive, p)[k] + 1]++] = p;
-    for (uint32_t p = 0; good && p < places; p++) {
-        const uint32_t *chunk = chunks_of(drive, p);
-        seen[p] = p + 1;
-        for (uint32_t k = 0; k < drive->plan->place[p].chunk_count; k++)
-            for (uint32_t i = first[chunk[k]]; good && i < first[chunk[k] + 1]; i++) {
-                if (seen[on[i]] == p + 1)
-                    continue;
-                seen[on[i]] = p + 1;
-                uint32_t *other = ebb_array_append((void **)&list, &count, &room, sizeof *other);
-                if ((good = other))
-                    *other = on[i];
-            }
-        drive->overlap_first[p + 1] = count;
-    }
-    if (list)
-        ebb_drive_own(drive, &drive->overlap, list);
-    free(seen);
-    free(first);
-    free(on);
-    return good;
-}
+/* ---- events, joins, deaths ---- */
 
 static ebb_status_t make_event(CUevent *event, unsigned flags)
 {
@@ -313,42 +275,27 @@ static ebb_status_t make_events(drive_t *drive)
         EBB_TRY(make_event(&drive->copy[i].done, CU_EVENT_DEFAULT));
     }
     for (uint32_t p = 0; p < drive->trace->operation_count; p++)
-        for (uint32_t k = 0; drive->join_first[p] < drive->join_first[p + 1] && k < 4; k++)
+        for (uint32_t k = 0; drive->join_at[p] != EBB_NONE && k < 4; k++)
             EBB_TRY(make_event(&drive->stall[4 * (size_t)p + k], CU_EVENT_DEFAULT));
     return 0;
 }
 
-/* By operation, which actions are waited for there. */
-static bool list_joins(drive_t *drive)
+/* In front of the others at that point. */
+static void list(uint32_t *at, uint32_t *next, uint32_t point, uint32_t index)
 {
-    uint32_t n = drive->trace->operation_count;
-    for (uint32_t i = 0; i < drive->plan->action_count; i++)
-        if (drive->plan->action[i].join < n)
-            drive->join_first[drive->plan->action[i].join + 1]++;
-    for (uint32_t p = 0; p < n; p++)
-        drive->join_first[p + 1] += drive->join_first[p];
-    uint32_t *next = malloc(((size_t)n + 1) * sizeof *next);
-    if (!next)
-        return false;
-    memcpy(next, drive->join_first, ((size_t)n + 1) * sizeof *next);
-    for (uint32_t i = 0; i < drive->plan->action_count; i++)
-        if (drive->plan->action[i].join < n)
-            drive->join_action[next[drive->plan->action[i].join]++] = i;
-    free(next);
-    return true;
+    next[index] = at[point];
+    at[point] = index;
 }
 
-static void list_deaths(drive_t *drive)
+static void list_joins_and_deaths(drive_t *drive)
 {
-    uint32_t n = drive->trace->operation_count;
-    for (uint32_t i = 0; i < drive->trace->buffer_count; i++)
+    const uint32_t n = drive->trace->operation_count;
+    for (uint32_t i = drive->plan->action_count; i-- > 0;)
+        if (drive->plan->action[i].join < n)
+            list(drive->join_at, drive->join_next, drive->plan->action[i].join, i);
+    for (uint32_t i = drive->trace->buffer_count; i-- > 0;)
         if (drive->trace->buffer[i].dies <= n)
-            drive->death_first[drive->trace->buffer[i].dies + 2]++;
-    for (uint32_t p = 0; p <= n; p++)
-        drive->death_first[p + 2] += drive->death_first[p + 1];
-    for (uint32_t i = 0; i < drive->trace->buffer_count; i++)
-        if (drive->trace->buffer[i].dies <= n)
-            drive->death[drive->death_first[drive->trace->buffer[i].dies + 1]++] = i;
+            list(drive->death_at, drive->death_next, drive->trace->buffer[i].dies, i);
 }
 
 void ebb_drive_own(drive_t *drive, void *at, void *array)
@@ -370,13 +317,13 @@ static bool allocate(drive_t *drive)
     ebb_drive_own(drive, &drive->persistent, ebb_none_array(buffers));
     ebb_drive_own(drive, &drive->site, calloc(places + 1, sizeof *drive->site));
     ebb_drive_own(drive, &drive->evicted, calloc(places + 1, sizeof *drive->evicted));
-    ebb_drive_own(drive, &drive->overlap_first, calloc(places + 2, sizeof *drive->overlap_first));
+    ebb_drive_own(drive, &drive->holder, ebb_none_array(chunks));
     ebb_drive_own(drive, &drive->at, calloc(buffers + 1, sizeof *drive->at));
     ebb_drive_own(drive, &drive->copy, calloc(actions + 1, sizeof *drive->copy));
-    ebb_drive_own(drive, &drive->join_first, calloc(operations + 2, sizeof *drive->join_first));
-    ebb_drive_own(drive, &drive->join_action, calloc(actions + 1, sizeof *drive->join_action));
-    ebb_drive_own(drive, &drive->death_first, calloc(operations + 3, sizeof *drive->death_first));
-    ebb_drive_own(drive, &drive->death, calloc(buffers + 1, sizeof *drive->death));
+    ebb_drive_own(drive, &drive->join_at, ebb_none_array(operations));
+    ebb_drive_own(drive, &drive->join_next, ebb_none_array(actions));
+    ebb_drive_own(drive, &drive->death_at, ebb_none_array(operations + 1));
+    ebb_drive_own(drive, &drive->death_next, ebb_none_array(buffers));
     ebb_drive_own(drive, &drive->stall, calloc(4 * operations + 1, sizeof *drive->stall));
     ebb_drive_own(drive, &drive->orphans.buffer, calloc(buffers + 1, sizeof *drive->orphans.buffer));
     ebb_drive_own(drive, &drive->orphans.given_up, calloc(buffers + 1, sizeof *drive->orphans.given_up));
@@ -412,9 +359,7 @@ static ebb_status_t prepare(drive_t *drive, ebb_buffer_t *const *present)
     for (uint32_t i = 0; i < drive->plan->place_count; i++)
         EBB_TRY(map_place(drive, i));
     EBB_TRY(ebb_share_open_small(drive->device));
-    list_deaths(drive);
-    if (!find_overlapping(drive) || !list_joins(drive))
-        return no_host_memory();
+    list_joins_and_deaths(drive);
     EBB_TRY(make_events(drive));
     EBB_TRY(ebb_drive_verify_set_up(drive));
     EBB_TRY(ebb_unplanned_set_up(drive));
@@ -422,19 +367,19 @@ static ebb_status_t prepare(drive_t *drive, ebb_buffer_t *const *present)
     return ebb_share_note_chunks(drive) ? 0 : no_host_memory();
 }
 
-ebb_status_t ebb_drive_install(ebb_device_t *dev, unsigned plan_index, ebb_recording_t *learned,
-                               const ebb_trace_t *trace, const ebb_plan_t *plan, ebb_buffer_t *const *present)
+ebb_status_t ebb_drive_install(ebb_device_t *dev, unsigned plan_index, unsigned counted_as,
+                               ebb_recording_t *learned, const ebb_trace_t *trace, const ebb_plan_t *plan,
+                               ebb_buffer_t *const *present)
 {
     ebb_log(EBB_DEBUG, "installing the plan"); /* tests look for it, and for its end */
     const ebb_share_mark_t before = ebb_share_begin(dev, plan_index);
     drive_t *drive = ebb_driven(dev);
-    *drive = (drive_t){.counts = drive->counts, .clock = drive->clock};
-    drive->device = dev;
+    *drive = (drive_t){.device = dev, .counts = &dev->run->drives->counts[counted_as]};
     drive->learned = learned;
     drive->trace = trace;
     drive->plan = plan;
     drive->stream = learned->stream;
-    drive->clock.alone_ns = trace == learned->trace ? learned->alone_ns : ebb_simulate_alone_ns(trace);
+    drive->alone_ns = trace == learned->trace ? learned->alone_ns : ebb_simulate_alone_ns(trace);
     drive->streams = ebb_plan_streams(drive->trace);
     drive->outgrown = EBB_NONE;
     drive->installed = true;
@@ -527,7 +472,7 @@ void ebb_drive_take_apart(drive_t *drive)
     ebb_guard_tear_down(drive);
     ebb_drive_verify_tear_down(drive);
     ebb_streams_tear_down(drive);
-    ebb_step_clock_stop(&drive->clock);
+    ebb_step_clock_stop(drive);
     for (uint32_t i = 0; drive->site && i < drive->plan->place_count; i++) {
         if (stays(&drive->site[i], drive->owned))
             keep_chunks(drive, i);

@@ -14,6 +14,7 @@
 #include "alloc/base/driver.h"
 #include "alloc/base/options.h"
 #include "alloc/base/status.h"
+#include "alloc/base/table.h"
 #include "alloc/device.h"
 #include "ckpt/run/drive/internal.h"
 #include "ckpt/run/replay/replay.h"
@@ -21,8 +22,10 @@
 #include "offload/ebb_offload.h"
 
 struct ebb_drive_share {
-    ebb_chunk_t *chunk; /* [chunk_count] that places of any plan lie on */
-    bool *bound;        /* [chunk_count] they are given back in the end */
+    struct {
+        ebb_chunk_t at;
+        bool bound; /* it is given back in the end */
+    } * chunk;      /* [chunk_count] that places of any plan lie on */
     uint32_t chunk_count, chunk_room;
     ebb_persistent_t *persistent;
     uint32_t persistent_count, persistent_room;
@@ -70,17 +73,12 @@ static bool any_installed(ebb_device_t *dev)
     return false;
 }
 
-ebb_drive_counts_t ebb_drive_counts_of(ebb_device_t *dev, unsigned plan_index)
+ebb_drive_counts_t ebb_drive_counts_as(ebb_device_t *dev, unsigned counted_as)
 {
-    const drive_t *d = &dev->run->drives->of[plan_index];
-    ebb_drive_counts_t counts = d->counts;
-    counts.ns = d->clock.ns;
-    counts.timed = d->clock.count;
-    counts.alone_ns = d->clock.sum_alone_ns;
-    return counts;
+    return dev->run->drives->counts[counted_as];
 }
 
-void ebb_drive_counts_add(ebb_drive_counts_t *sum, const ebb_drive_counts_t *c)
+static void add_counts(ebb_drive_counts_t *sum, const ebb_drive_counts_t *c)
 {
     sum->steps += c->steps;
     sum->replays += c->replays;
@@ -98,23 +96,9 @@ void ebb_drive_counts_add(ebb_drive_counts_t *sum, const ebb_drive_counts_t *c)
 ebb_drive_counts_t ebb_drive_counts(ebb_device_t *dev)
 {
     ebb_drive_counts_t sum = {0};
-    for (unsigned i = 0; i < EBB_DRIVES; i++) {
-        const ebb_drive_counts_t c = ebb_drive_counts_of(dev, i);
-        ebb_drive_counts_add(&sum, &c);
-    }
+    for (unsigned i = 0; i < EBB_DRIVES; i++)
+        add_counts(&sum, &dev->run->drives->counts[i]);
     return sum;
-}
-
-void ebb_drive_counts_move(ebb_device_t *dev, unsigned from, unsigned to)
-{
-    drive_t *a = &dev->run->drives->of[from], *b = &dev->run->drives->of[to];
-    ebb_drive_counts_add(&b->counts, &a->counts);
-    b->clock.ns += a->clock.ns;
-    b->clock.count += a->clock.count;
-    b->clock.sum_alone_ns += a->clock.sum_alone_ns;
-    a->counts = (ebb_drive_counts_t){0};
-    a->clock.ns = a->clock.count = 0;
-    a->clock.sum_alone_ns = 0;
 }
 
 /* ---- chunks ---- */
@@ -123,25 +107,18 @@ void ebb_drive_counts_move(ebb_device_t *dev, unsigned from, unsigned to)
 static uint32_t add_chunk(ebb_device_t *dev, ebb_chunk_t chunk)
 {
     struct ebb_drive_share *share = dev->run->drive_share;
-    if (share->chunk_count == share->chunk_room) {
-        const uint32_t room = 2 * share->chunk_room + 64;
-        ebb_chunk_t *chunks = realloc(share->chunk, room * sizeof *chunks);
-        share->chunk = chunks ? chunks : share->chunk;
-        bool *bound = chunks ? realloc(share->bound, room * sizeof *bound) : NULL;
-        share->bound = bound ? bound : share->bound;
-        if (!bound)
-            return EBB_NONE;
-        share->chunk_room = room;
-    }
-    share->chunk[share->chunk_count] = chunk;
-    share->bound[share->chunk_count] = true;
-    return share->chunk_count++;
+    if (!ebb_array_append((void **)&share->chunk, &share->chunk_count, &share->chunk_room,
+                          sizeof *share->chunk))
+        return EBB_NONE;
+    share->chunk[share->chunk_count - 1].at = chunk;
+    share->chunk[share->chunk_count - 1].bound = true;
+    return share->chunk_count - 1;
 }
 
 void ebb_share_keep_chunk(ebb_device_t *dev, uint32_t index)
 {
     struct ebb_drive_share *share = dev->run->drive_share;
-    share->bound[index] = false;
+    share->chunk[index].bound = false;
 }
 
 /* ---- persistent buffers ---- */
@@ -188,17 +165,13 @@ void ebb_share_take(drive_t *drive, uint32_t place)
 bool ebb_share_add(drive_t *drive, uint32_t place)
 {
     struct ebb_drive_share *share = drive->device->run->drive_share;
-    if (share->persistent_count == share->persistent_room) {
-        const uint32_t room = 2 * share->persistent_room + 64;
-        ebb_persistent_t *more = realloc(share->persistent, room * sizeof *more);
-        if (!more)
-            return false;
-        share->persistent = more;
-        share->persistent_room = room;
-    }
-    share->persistent[share->persistent_count] =
-        (ebb_persistent_t){.buffer = drive->site[place].buffer, .start = drive->plan->place[place].at_start};
-    drive->persistent[place] = share->persistent_count++;
+    ebb_persistent_t *k = ebb_array_append((void **)&share->persistent, &share->persistent_count,
+                                           &share->persistent_room, sizeof *k);
+    if (!k)
+        return false;
+    k->buffer = drive->site[place].buffer;
+    k->start = drive->plan->place[place].at_start;
+    drive->persistent[place] = share->persistent_count - 1;
     return true;
 }
 
@@ -251,6 +224,8 @@ static void activate(drive_t *drive)
             continue;
         move_site(s, &k->site);
         s->buffer->number = i + 1;
+        if (s->device)
+            ebb_site_claim(drive, i);
     }
     ebb_share_gather_hosts(drive);
     drive->cursor = drive->trace->operation_count;
@@ -262,8 +237,8 @@ static void give_back(ebb_device_t *dev, uint32_t chunk_count, unsigned small_co
 {
     struct ebb_drive_share *share = dev->run->drive_share;
     while (share->chunk_count > chunk_count)
-        if (share->bound[--share->chunk_count])
-            ebb_chunks_give(dev, 1, &share->chunk[share->chunk_count]);
+        if (share->chunk[--share->chunk_count].bound)
+            ebb_chunks_give(dev, 1, &share->chunk[share->chunk_count].at);
     while (share->small_count > small_count)
         ebb_slab_close(share->small[--share->small_count]->slab);
 }
@@ -346,7 +321,7 @@ static ebb_status_t bind_rest(ebb_device_t *dev, bool *taken)
                 return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
             }
         }
-        drive->chunk[c] = share->chunk[drive->pool[c]];
+        drive->chunk[c] = share->chunk[drive->pool[c]].at;
     }
     return 0;
 }
@@ -546,7 +521,7 @@ bool ebb_drive_change(ebb_device_t *dev, unsigned plan_index)
     deactivate(ebb_driven(dev));
     dev->run->drives->driven = plan_index;
     activate(ebb_driven(dev));
-    ebb_driven(dev)->counts.changes++;
+    ebb_driven(dev)->counts->changes++;
     return true;
 }
 
@@ -580,7 +555,6 @@ void ebb_share_dissolve(ebb_device_t *dev)
     for (uint32_t i = 0; i < share->persistent_count; i++)
         free(share->persistent[i].chunk);
     free(share->chunk);
-    free(share->bound);
     free(share->persistent);
     memset(share, 0, sizeof *share);
     EBB_DCHECK(!any_installed(dev));

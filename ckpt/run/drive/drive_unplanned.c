@@ -247,7 +247,7 @@ bool ebb_unplanned_partial_match(drive_t *drive, const ebb_operation_t *op)
             may_write(drive->device, op, &op->access[i]))
             note_write(op->access[i].buffer, drive->cursor + 1);
     ebb_issued_forget(&drive->issued[drive->cursor]); /* it is never replayed */
-    drive->counts.unplanned++;
+    drive->counts->unplanned++;
     return true;
 }
 
@@ -338,9 +338,11 @@ static bool may_stay(const site_t *s)
 /* The place's chunks hold the only copy of a content. */
 static bool would_take_late(drive_t *drive, uint32_t place)
 {
-    for (uint32_t i = drive->overlap_first[place]; i < drive->overlap_first[place + 1]; i++) {
-        const site_t *overlapping = &drive->site[drive->overlap[i]];
-        if (overlapping->late && overlapping->device && !overlapping->on_host)
+    const ebb_place_t *p = &drive->plan->place[place];
+    for (uint32_t c = 0; c < p->chunk_count; c++) {
+        const uint32_t holder = drive->holder[drive->plan->chunk[p->first_chunk + c]];
+        const site_t *s = holder != EBB_NONE && holder != place ? &drive->site[holder] : NULL;
+        if (s && s->late && s->device && !s->on_host)
             return true;
     }
     return false;
@@ -368,9 +370,9 @@ static bool action_takes_late(drive_t *drive, const ebb_action_t *a)
 /* Those that should have been freed at the point and were not. */
 static const char *mark_late(drive_t *drive, uint32_t point)
 {
-    for (uint32_t i = drive->death_first[point]; i < drive->death_first[point + 1]; i++) {
-        site_t *s = ebb_site_of(drive, drive->death[i]);
-        if (!s->buffer || s->late || ebb_trace_is_unplaced(drive->trace, drive->death[i]))
+    for (uint32_t i = drive->death_at[point]; i != EBB_NONE; i = drive->death_next[i]) {
+        site_t *s = ebb_site_of(drive, i);
+        if (!s->buffer || s->late || ebb_trace_is_unplaced(drive->trace, i))
             continue;
         if (!may_stay(s))
             return "a buffer was not freed";

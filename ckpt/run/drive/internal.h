@@ -15,7 +15,7 @@
 
 /* ---- device time of driven steps (step_clock.c) ---- */
 
-/* How long driven steps take on the device, from before their first action to behind their last operation.
+/* How long driven steps take on the device, from before their first action to behind their last operation: counted (ebb_drive_counts_t).
  *
  * An event at either end on the program's stream, read EBB_STEP_CLOCKS steps later, if it has come by then: nothing waits for it. One
  * at a time, everything with ebb_lock() held. What the driver refuses is not measured. */
@@ -25,15 +25,13 @@ enum { EBB_STEP_CLOCKS = 16 };
 typedef struct ebb_step_clock {
     CUevent event[EBB_STEP_CLOCKS][2]; /* of steps in turns: begin, end */
     bool ended[EBB_STEP_CLOCKS];
-    uint64_t ns, count;  /* of all steps that were read */
-    double alone_ns;     /* that a step takes without ebb */
-    double sum_alone_ns; /* of the steps that were read */
 } ebb_step_clock_t;
 
-void ebb_step_clock_begin(ebb_step_clock_t *clock, uint64_t step, CUstream compute);
-void ebb_step_clock_end(ebb_step_clock_t *clock, uint64_t step, CUstream compute);
-/* The device must be idle: what has ended is read. Sums stay. */
-void ebb_step_clock_stop(ebb_step_clock_t *clock);
+struct drive;
+void ebb_step_clock_begin(struct drive *drive);
+void ebb_step_clock_end(struct drive *drive);
+/* The device must be idle: what has ended is read. */
+void ebb_step_clock_stop(struct drive *drive);
 
 /* ---- the state of a driven plan ---- */
 
@@ -123,19 +121,17 @@ typedef struct drive {
     site_t *site;         /* [places] */
     bool owned;    /* what these say counts; else the plan is being installed, and contents are residence's */
     bool *evicted; /* [places] by some action of the plan, in some step of the period */
-    uint32_t *overlap_first; /* [places + 1]: into overlap */
-    uint32_t *overlap;       /* the places that share a chunk with one */
+    uint32_t *holder;        /* [plan->chunk_count] the one place whose content may be there; EBB_NONE: none */
     uint32_t *at;            /* [buffers] in which place each is in this step (plan.h) */
     uint32_t period;         /* of that, in steps */
     uint32_t outliving;      /* buffers that are others in the next step: how many are alive between steps */
     ebb_slab_t *small_slab;  /* plans that are installed together may have one */
     ebb_issued_t *issued;   /* [operations] of this step; behind the cursor, or left out, of an earlier one */
     ebb_drive_copy_t *copy; /* [actions] */
-    uint32_t *join_first;   /* [operations + 1]: into join_action, sorted by operation */
-    uint32_t *join_action;
-    uint32_t *death_first; /* [operations + 2]: into death, by the operation before which a buffer dies */
-    uint32_t *death;       /* [buffers] born in the step */
-    CUevent *stall;        /* [4 * operations]: for two steps, around each operation's joins, if it has any */
+    /* Lists, which EBB_NONE ends: by operation, which actions are waited for there, and which buffers die before it. */
+    uint32_t *join_at, *join_next;   /* [operations], [actions] */
+    uint32_t *death_at, *death_next; /* [operations + 1], [buffers] */
+    CUevent *stall; /* [4 * operations]: for two steps, around each operation's joins, if it has any */
 
     uint32_t *first_touch; /* [buffers] see ebb_trace_first_touches */
     bool *spares;          /* [places] with copies out that may be spared (ebb_plan_spared) */
@@ -165,14 +161,16 @@ typedef struct drive {
     uint32_t check_count;
     ebb_drive_pace_t pace;
 
-    ebb_step_clock_t clock;    /* of all drives under this index */
-    ebb_drive_counts_t counts; /* the same; but for its times (ebb_drive_counts) */
+    double alone_ns; /* that a step takes without ebb */
+    ebb_step_clock_t clock;
+    ebb_drive_counts_t *counts; /* others may have the same */
 } drive_t;
 
 enum { EBB_EARLY_FREES = 64 };
 
 struct ebb_drives {
     drive_t of[EBB_DRIVES];
+    ebb_drive_counts_t counts[EBB_DRIVES];
     unsigned driven;                      /* the one that is driven, else the one that was last */
     size_t key_bytes;                     /* ebb_drive_key_bytes */
     ebb_buffer_t *early[EBB_EARLY_FREES]; /* [early_count] put off (ebb_unplanned_put_off) */
@@ -213,7 +211,9 @@ static inline bool ebb_is_passing(const ebb_trace_t *t, uint32_t buffer)
     return ebb_trace_is_unplaced(t, buffer) && !ebb_trace_stays_itself(t, buffer);
 }
 
-/* The large place's chunks are written now: it has content, its overlapping places have lost theirs. */
+/* The place's chunks are its own from now on: whatever was there is not any more. Whoever is on the device has claimed its chunks. */
+void ebb_site_claim(drive_t *drive, uint32_t place);
+/* They are written now: it has content. */
 void ebb_site_take(drive_t *drive, uint32_t place);
 
 /* The live buffer that the recording means, or NULL: it is gone, or not known. */
@@ -366,7 +366,6 @@ const char *ebb_streams_before(drive_t *drive, uint32_t operation);
 
 /* drive.c: whether the operation at the cursor was recorded with this access; and whether one that has come makes a recorded one. */
 bool ebb_drive_plans(drive_t *drive, const ebb_access_t *access);
-bool ebb_drive_replaces_as_recorded(const drive_t *drive, const ebb_operation_t *operation, uint32_t at);
 bool ebb_drive_makes(drive_t *drive, const ebb_operation_t *operation, const ebb_trace_access_t *recorded);
 
 /* drive_unplanned.c. */

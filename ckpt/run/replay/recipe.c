@@ -508,10 +508,3 @@ void ebb_recipe_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
     ebb_verify_forget(dev->run->tracked->learned, id);
     ebb_recipe_note_stray(dev, id);
 }
-
-void ebb_recipe_waited(ebb_device_t *dev)
-{
-    ebb_tracked_t *tracked = dev->run->tracked;
-    if (tracked->learned)
-        ebb_verify_poll(dev, tracked->learned, false);
-}

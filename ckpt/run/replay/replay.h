@@ -88,8 +88,6 @@ void ebb_recipe_step_ends(ebb_device_t *dev);
 ebb_status_t ebb_recipe_before(ebb_device_t *dev, const ebb_operation_t *operation);
 void ebb_recipe_after(ebb_device_t *dev, const ebb_operation_t *operation, bool issued);
 void ebb_recipe_freeing(ebb_buffer_t *buffer, ebb_stream_t *stream); /* on the stream; NULL: now */
-/* The program has waited: comparisons that are over are looked at. */
-void ebb_recipe_waited(ebb_device_t *dev);
 
 /* ---- for residence/ ---- */
 

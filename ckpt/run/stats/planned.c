@@ -15,8 +15,6 @@ struct ebb_planned {
     struct planned {
         char *trace, *plan; /* owned; NULL: there is none. plan: with its request, as JSON */
     } variant[EBB_STEP_VARIANTS];
-    ebb_plan_request_t request;
-    bool requested;
 };
 const size_t ebb_part_planned = sizeof(struct ebb_planned);
 
@@ -37,16 +35,6 @@ static void put_text(FILE *f, const char *text)
     fputc('"', f);
 }
 
-void ebb_planned_request(ebb_device_t *dev, const ebb_plan_request_t *request)
-{
-    struct ebb_planned *known = dev->run->planned;
-    known->request = *request;
-    known->request.policy = NULL;
-    known->request.boundary = NULL;
-    known->request.given_up = NULL;
-    known->requested = true;
-}
-
 void ebb_planned_trace(ebb_device_t *dev, unsigned variant, const char *path)
 {
     struct ebb_planned *known = dev->run->planned;
@@ -57,9 +45,8 @@ void ebb_planned_trace(ebb_device_t *dev, unsigned variant, const char *path)
     known->variant[variant].trace = strdup(realpath(path, whole) ? whole : path);
 }
 
-static void put_request(struct ebb_planned *known, FILE *f)
+static void put_request(const ebb_plan_request_t *q, FILE *f)
 {
-    const ebb_plan_request_t *q = &known->request;
     fputs(", \"request\": {\"policy\": ", f);
     put_text(f, *ebb_options.plan ? "EBB_PLAN" : ebb_options.policy.text);
     fprintf(f,
@@ -80,19 +67,20 @@ static void put_plan(FILE *f, char *lines)
     fputs("]", f);
 }
 
-void ebb_planned_plan(ebb_device_t *dev, unsigned variant, const ebb_plan_t *plan)
+void ebb_planned_plan(ebb_device_t *dev, unsigned variant, const ebb_plan_t *plan,
+                      const ebb_plan_request_t *request)
 {
     struct ebb_planned *known = dev->run->planned;
     char *lines = NULL, *text = NULL;
     size_t bytes;
-    if (!is_wanted(variant) || !known->requested)
+    if (!is_wanted(variant))
         return;
     FILE *f = open_memstream(&lines, &bytes);
     bool good = f && ebb_plan_write(plan, f);
     if (f && fclose(f))
         good = false;
     if (good && (f = open_memstream(&text, &bytes))) {
-        put_request(known, f);
+        put_request(request, f);
         put_plan(f, lines);
         good = !fclose(f);
     }

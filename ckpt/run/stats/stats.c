@@ -177,7 +177,7 @@ static void write_variants_of(ebb_device_t *dev, FILE *f, const char **between)
         const ebb_step_variant_t *k = &s.variant[i];
         if (!k->serial)
             continue;
-        const ebb_drive_counts_t d = ebb_variant_counts(dev, i);
+        const ebb_drive_counts_t d = ebb_drive_counts_as(dev, i);
         const ebb_variant_statistics_t v = {
             .variant = ebb_variant_through(dev, i),
             .period = k->operations,

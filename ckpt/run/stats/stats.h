@@ -130,10 +130,9 @@ void ebb_statistics_write(ebb_t *ebb, FILE *out);
  *                "out_bytes_per_s": .., "in_bytes_per_s": ..}, "plan": [the lines of a plan's file (plan.h)]}]
  * variant: as in "variants"; request and plan are missing where nothing was planned. */
 
-/* What the next plan is for, whatever its variant. The policy is not kept. */
-void ebb_planned_request(ebb_device_t *dev, const ebb_plan_request_t *request);
 void ebb_planned_trace(ebb_device_t *dev, unsigned variant, const char *path);
-void ebb_planned_plan(ebb_device_t *dev, unsigned variant, const ebb_plan_t *plan);
+void ebb_planned_plan(ebb_device_t *dev, unsigned variant, const ebb_plan_t *plan,
+                      const ebb_plan_request_t *request);
 /* There is no such variant any more. */
 void ebb_planned_forget(ebb_device_t *dev, unsigned variant);
 
