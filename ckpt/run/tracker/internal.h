@@ -8,20 +8,6 @@
 #include "ckpt/run/state.h"
 #include "ckpt/run/tracker/tracker.h"
 
-/* ---- names of C++ functions (mangled.c) ---- */
-
-/* The little that ebb needs of C++ names in their mangled form (Itanium C++ ABI, 5.1). Each returns where it ends, or NULL
- * where something else begins there, or a form that it does not know. */
-
-/* "4name" */
-const char *ebb_mangled_name_end(const char *name);
-
-/* A type, as "f", "N3c107complexIdEE", "PKS1_". */
-const char *ebb_mangled_type_end(const char *type);
-
-/* What is behind a lambda's "Ul", as "ffE0_": also how many parameters it has. */
-const char *ebb_mangled_lambda_end(const char *signature, uint32_t *parameters);
-
 /* ---- following a recorded step (match.c, numbers.c) ---- */
 
 /* Wider than REACH, by which the finder compares hashes alone, because words and buffers are compared as well; and more patient than a
@@ -206,23 +192,52 @@ moved_t track_take(track_t *t, const view_t *v, const past_t *p, size_t position
 
 /* ---- looking for a period (step_search.c) ---- */
 
-typedef struct search search_t;
-search_t *search_new(void);
-void search_delete(search_t *s);
+enum {
+    CANDIDATES = 24,
+    FALSE_LOOPS = 16,
+    SAMPLES = 4 /* of a loop's triples */
+};
+
+/* A distance under trial. */
+typedef struct candidate {
+    track_t track;            /* the past, compared with itself */
+    size_t first;             /* where track.next began */
+    size_t whole;             /* where it must be for a whole period */
+    size_t try_at;            /* not examined before this operation */
+    uint64_t right, wrong;    /* weights */
+    uint64_t back, elsewhere; /* operations whose place was the same a period ago; was another */
+    bool complete;            /* a whole period could have been a step */
+} candidate_t;
+
+typedef struct pair {
+    uint64_t key; /* of two operations, one behind the other */
+    size_t at;    /* position where they occurred last */
+} pair_t;
+
+/* A loop that repeated and ended. Loops are the same if they have most of their least triples in common (A. Broder, "On the
+ * resemblance and containment of documents", 1997). */
+typedef struct false_loop {
+    uint64_t sample[SAMPLES];
+    size_t period;
+    size_t run; /* operations, the longest time */
+} false_loop_t;
+
+typedef struct search {
+    ebb_table_t pairs; /* as many as there is past, all that are known in it; emptied when they are more */
+    candidate_t candidate[CANDIDATES];
+    size_t candidates;
+    false_loop_t loop[FALSE_LOOPS];
+    size_t loops; /* noted so far */
+} search_t; /* zeros: nothing is under trial */
+
 /* Forgets what is under trial. */
 void search_reset(search_t *s);
 
-/* Whether a period that has passed all else is wanted: [from, to) is one; exact: it repeats without a difference. */
-typedef bool (*wanted_fn)(const void *context, size_t from, size_t to, bool exact);
-
-/* Takes the newest operation. The period of a step, or 0. */
-size_t search_take(search_t *s, past_t *p, wanted_fn wanted, const void *context);
+/* Takes the newest operation. The period of a step that is wanted, and `marked`, has a mark of the program's; or 0. */
+typedef struct follow follow_t;
+size_t search_take(search_t *s, past_t *p, const follow_t *follow, bool marked);
 
 /* ---- following (step_follow.c, step_stretch.c) ---- */
-
-typedef struct follow follow_t;
-follow_t *follow_new(uint64_t *serials);
-void follow_delete(follow_t *f);
 
 /* The last `period` operations are a step: a new variant. False: no memory. */
 bool follow_adopt(follow_t *f, const past_t *p, size_t period);
@@ -231,12 +246,12 @@ ebb_step_event_t follow_take(follow_t *f, const past_t *p);
 /* The newest operation has ended a step, of which another one may be the beginning, and so many bytes are left (ebb_step_settle). */
 bool follow_settle(follow_t *f, const past_t *p, uint64_t live);
 
-/* Whether to look for periods, and whether one that was found should become a variant. */
+/* Whether to look for periods, and whether one that was found, [from, to), should become a variant; exact: it repeats without a difference. */
 bool follow_is_searching(const follow_t *f, const past_t *p);
 bool follow_wants(const follow_t *f, const past_t *p, size_t from, size_t to, bool exact);
 
-int follow_expected(const follow_t *f);
-size_t follow_position(const follow_t *f);
+/* That of the variant under way as far as can be told; NULL: none. */
+const struct hypothesis *follow_likeliest(const follow_t *f);
 bool follow_check(const follow_t *f);
 
 /* ---- the variants of step that are known (step_variants.c) ---- */
@@ -277,11 +292,15 @@ void variants_free(variants_t *k);
 /* A new variant whose signature is [from, to) of the past; the least used makes room, never `keep`. -1: no memory. */
 int variants_add(variants_t *k, const past_t *p, size_t from, size_t to, int keep);
 void variants_forget(variants_t *k, int number);
-unsigned variants_in_family(const variants_t *k, uint64_t family);
-/* Nearly all of a family's steps are of one variant: the others are exceptions. */
-bool variants_have_usual(const variants_t *k, uint64_t family);
-/* The variant of the family with the fewest steps, but for `keep`. */
-int variants_least(const variants_t *k, uint64_t family, int keep);
+/* What a family is; 0: all variants. */
+typedef struct family {
+    unsigned count;
+    uint64_t steps, amplitude; /* all of them; the largest */
+    size_t longest;            /* operations of a signature */
+    int main, least;           /* with the most steps, and with the fewest, but for `keep`; -1: there is none */
+    bool has_usual; /* nearly all of its steps are of one variant: the others are exceptions */
+} family_t;
+family_t variants_family(const variants_t *k, uint64_t family, int keep);
 /* Of a family one stays, for steps of any size: which. */
 int variants_unite(variants_t *k, uint64_t family);
 /* Forgets those whose signatures the signature of `number` contains. */
@@ -294,9 +313,6 @@ void variants_keep_common(variant_t *variant, const past_t *p, size_t from, size
 void variants_adapt(variant_t *variant, const past_t *p, size_t from, size_t to, const track_t *t);
 /* The step [from, to) becomes the signature, because the signature lacks its beginning. */
 void variants_renew(variant_t *variant, const past_t *p, size_t from, size_t to);
-
-/* The variant with the most steps; -1: there is none. */
-int variants_main(const variants_t *k);
 
 /* A variant has come; the one to come, -1: no idea. */
 void variants_note_order(variants_t *k, int number);
@@ -368,6 +384,12 @@ struct follow {
     int ended;
     size_t late;
 };
+
+static inline follow_t follow_nothing(uint64_t *serials)
+{
+    return (follow_t){.variants = {.serials = serials, .last = -1}, .ended = -1, .predicted = -1};
+}
+void follow_close(follow_t *f);
 
 static inline variant_t *variant_at(follow_t *f, int number)
 {

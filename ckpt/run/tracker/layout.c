@@ -1,4 +1,5 @@
 /* layout.c: see tracker.h. */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,75 @@ static bool read_number(const char **at, uint32_t *out)
     return true;
 }
 
+/* ---- names of C++ functions ---- */
+
+/* The little that is needed of them in their mangled form (Itanium C++ ABI, 5.1). Each returns where it ends, or NULL where something else begins
+ * there, or a form that is not known. */
+
+/* "4name" */
+static const char *name_end(const char *p)
+{
+    char *end;
+    const unsigned long length = strtoul(p, &end, 10);
+    return length && length <= strlen(end) ? end + length : NULL;
+}
+
+/* Behind "S" or "T": "_", "1A_". */
+static const char *substitution_end(const char *p)
+{
+    while (isdigit((unsigned char)*p) || isupper((unsigned char)*p))
+        p++;
+    return *p == '_' ? p + 1 : NULL;
+}
+
+static const char *type_end(const char *p);
+
+/* Behind "I" and, of packs, "J": arguments; behind "N": `nested`, parts of a name. */
+static const char *list_end(const char *p, bool nested)
+{
+    while (p && *p != 'E')
+        p = nested && *p && strchr("LJ", *p) ? NULL : type_end(p);
+    return p ? p + 1 : NULL;
+}
+
+/* A type, as "f", "N3c107complexIdEE", "PKS1_"; a literal of one, of a function or of an enumeration, as "Li4E"; a pack; or a part of a name. */
+static const char *type_end(const char *p)
+{
+    p += strspn(p, "PROKV");
+    if (*p == 'L') {
+        p = type_end(p + 1);
+        p = p ? p + strspn(p, "0123456789n") : NULL;
+        return p && *p == 'E' ? p + 1 : NULL;
+    }
+    if (*p == 'N' || *p == 'J')
+        return list_end(p + 1, *p == 'N');
+    if (*p == 'D') /* decltype(nullptr), char8_t, ...; not decltype(expression) and vectors */
+        return p[1] && strchr("nuisahdfe", p[1]) ? p + 2 : NULL;
+    if (islower((unsigned char)*p))
+        return strchr("pqurk", *p) ? NULL : p + 1;
+    if (*p == 'S' && islower((unsigned char)p[1])) /* "St4name", "Sa" */
+        p = p[1] == 't' ? name_end(p + 2) : p + 2;
+    else if (*p == 'S' || *p == 'T') /* T: a parameter of the template around it */
+        p = substitution_end(p + 1);
+    else
+        p = isdigit((unsigned char)*p) ? name_end(p) : NULL;
+    return p && *p == 'I' ? list_end(p + 1, false) : p;
+}
+
+/* Behind a lambda's "Ul", as "ffE0_": also how many parameters it has. */
+static const char *lambda_end(const char *p, uint32_t *parameters)
+{
+    *parameters = 0;
+    if (!strncmp(p, "vE", 2))
+        p++;
+    for (; p && *p != 'E'; ++*parameters)
+        p = type_end(p);
+    if (!p)
+        return NULL;
+    p += 1 + strspn(p + 1, "0123456789");
+    return *p == '_' ? p + 1 : NULL;
+}
+
 /* ---- numbers in a kernel's name, behind that of the structure, or that follow from the parameter's size ---- */
 
 /* CatArrayBatchedCopy..I<type>jLi<dimensions>ELi<inputs>ELi<shapes>E.. */
@@ -63,23 +133,10 @@ static bool read_cat(const char *at, uint32_t bytes, uint32_t *number)
 /* Of the type that begins there; 0: it is none of scalars. */
 static uint32_t scalar_bytes(const char *mangled)
 {
-    static const struct {
-        const char *mangled;
-        uint32_t bytes;
-    } scalar[] = {{"N3c107complexIdEE", 16},
-                  {"N3c107complexIfEE", 8},
-                  {"d", 8},
-                  {"l", 8},
-                  {"f", 4},
-                  {"i", 4},
-                  {"s", 2},
-                  {"a", 1},
-                  {"h", 1},
-                  {"b", 1}};
-    for (size_t i = 0; i < sizeof scalar / sizeof *scalar; i++)
-        if (!strncmp(mangled, scalar[i].mangled, strlen(scalar[i].mangled)))
-            return scalar[i].bytes;
-    return 0;
+    static const char types[] = "dlfisahb", bytes[] = {8, 8, 4, 4, 2, 1, 1, 1}, complex[] = "N3c107complexI";
+    const bool is_complex = !strncmp(mangled, complex, strlen(complex));
+    const char type = mangled[is_complex ? strlen(complex) : 0], *at = type ? strchr(types, type) : NULL;
+    return at ? (uint32_t)bytes[at - types] * (is_complex ? 2 : 1) : 0;
 }
 
 /* multi_tensor_apply_kernelI..<structure>I<scalar's type, or nothing>Li<lists>EE.. */
@@ -107,7 +164,7 @@ static const char *name_of(const char *type)
     if (!at)
         return "";
     at++;
-    return anonymous && anonymous - at <= 2 ? ebb_mangled_name_end(at) : at;
+    return anonymous && anonymous - at <= 2 ? name_end(at) : at;
 }
 
 /* Of an elementwise kernel: one for each parameter of the functor, and the output. 0: not known. */
@@ -138,9 +195,8 @@ static uint32_t operands_of(const char *kernel)
     /* A lambda; behind it are the function's own two parameters, and then the lambda that the kernel is given. */
     for (const char *at = behind(functor, "EUl"); at && at < tail; at = behind(at, "EUl")) {
         uint32_t parameters;
-        const char *end = ebb_mangled_lambda_end(at, &parameters);
-        if (end && !strncmp(end, "EEv", 3) && (end = ebb_mangled_type_end(end + 3)) &&
-            ebb_mangled_type_end(end) == tail)
+        const char *end = lambda_end(at, &parameters);
+        if (end && !strncmp(end, "EEv", 3) && (end = type_end(end + 3)) && type_end(end) == tail)
             return parameters + 1;
     }
     return 0;

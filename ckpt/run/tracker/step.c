@@ -8,14 +8,13 @@
 enum { LANES = 16, FIRST_ROOM = 4096 };
 
 typedef struct stream {
-    const ebb_step_finder_t *finder;
     uint64_t stream;
     bool of_thread;  /* one thread's part of a stream that several issue into */
     bool shared;     /* of a whole stream: several issue into it */
     uint64_t thread; /* the one, or the first that was seen */
     past_t past;
-    search_t *search;
-    follow_t *follow;
+    search_t search;
+    follow_t follow;
     uint64_t fewest;  /* live bytes since the stream's last operation */
     uint64_t used_at; /* operation of the program */
     uint64_t marks;   /* of the program's, that it has had an operation behind */
@@ -45,8 +44,8 @@ ebb_step_finder_t *ebb_step_finder_new(size_t longest)
 static void close_stream(stream_t *l)
 {
     free(l->past.entry);
-    search_delete(l->search);
-    follow_delete(l->follow);
+    free(l->search.pairs.at);
+    follow_close(&l->follow);
     memset(l, 0, sizeof *l);
 }
 
@@ -70,18 +69,13 @@ void ebb_step_finder_delete(ebb_step_finder_t *f)
 
 static bool open_stream(ebb_step_finder_t *f, stream_t *l, const ebb_step_operation_t *op, bool of_thread)
 {
-    *l = (stream_t){.finder = f,
-                    .stream = op->stream,
+    *l = (stream_t){.stream = op->stream,
                     .thread = op->thread,
                     .of_thread = of_thread,
                     .past = {.entry = malloc(FIRST_ROOM * sizeof *l->past.entry), .room = FIRST_ROOM},
-                    .search = search_new(),
-                    .follow = follow_new(&f->serials),
+                    .follow = follow_nothing(&f->serials),
                     .fewest = UINT64_MAX};
-    if (l->past.entry && l->search && l->follow)
-        return true;
-    close_stream(l);
-    return false;
+    return l->past.entry;
 }
 
 /* A new one, in place of the one that was used least recently if there are too many; never the lead. */
@@ -120,18 +114,11 @@ static stream_t *stream_of(ebb_step_finder_t *f, const ebb_step_operation_t *op,
 
 /* ---- one stream ---- */
 
-static bool wants(const void *context, size_t from, size_t to, bool exact)
-{
-    const stream_t *l = context;
-    return (!l->finder->marks || past_is_marked(&l->past, from, to)) &&
-           follow_wants(l->follow, &l->past, from, to, exact);
-}
-
 static ebb_step_event_t push(const ebb_step_finder_t *f, stream_t *l, const ebb_step_operation_t *op)
 {
-    const bool searching = follow_is_searching(l->follow, &l->past);
+    const bool searching = follow_is_searching(&l->follow, &l->past);
     if (searching && !l->searching)
-        search_reset(l->search);
+        search_reset(&l->search);
     l->searching = searching;
     if (searching && l->past.count >= l->past.room && l->past.room < f->longest_room && !past_grow(&l->past))
         l->searching = false;
@@ -139,16 +126,16 @@ static ebb_step_event_t push(const ebb_step_finder_t *f, stream_t *l, const ebb_
     l->marks = f->marks;
     l->fewest = UINT64_MAX;
     l->used_at = f->operations;
-    const ebb_step_event_t event = follow_take(l->follow, &l->past);
-    const size_t period = l->searching ? search_take(l->search, &l->past, wants, l) : 0;
-    return period && follow_adopt(l->follow, &l->past, period) ? EBB_STEP_FOUND : event;
+    const ebb_step_event_t event = follow_take(&l->follow, &l->past);
+    const size_t period = l->searching ? search_take(&l->search, &l->past, &l->follow, f->marks) : 0;
+    return period && follow_adopt(&l->follow, &l->past, period) ? EBB_STEP_FOUND : event;
 }
 
 /* ---- the lead ---- */
 
 static bool has_step(const stream_t *l)
 {
-    return l->past.entry && !l->follow->given_up && l->follow->variants.count;
+    return l->past.entry && !l->follow.given_up && l->follow.variants.count;
 }
 
 /* A stream with a step leads if none does, or if it has a good deal more to it. */
@@ -198,35 +185,37 @@ ebb_step_event_t ebb_step_push(ebb_step_finder_t *f, const ebb_step_operation_t 
 
 bool ebb_step_settle(ebb_step_finder_t *f, uint64_t live_bytes)
 {
-    return f->lead && f->lead->follow->any_ended &&
-           follow_settle(f->lead->follow, &f->lead->past, live_bytes);
+    return f->lead && f->lead->follow.any_ended &&
+           follow_settle(&f->lead->follow, &f->lead->past, live_bytes);
 }
 
 /* ---- what is known ---- */
 
 int ebb_step_ended(const ebb_step_finder_t *f)
 {
-    return f->lead ? f->lead->follow->ended : -1;
+    return f->lead ? f->lead->follow.ended : -1;
 }
 
 size_t ebb_step_late(const ebb_step_finder_t *f)
 {
-    return f->lead ? f->lead->follow->late : 0;
+    return f->lead ? f->lead->follow.late : 0;
 }
 
 int ebb_step_expected(const ebb_step_finder_t *f)
 {
-    return f->lead ? follow_expected(f->lead->follow) : -1;
+    const hypothesis_t *h = f->lead ? follow_likeliest(&f->lead->follow) : NULL;
+    return h ? h->variant : -1;
 }
 
 size_t ebb_step_position(const ebb_step_finder_t *f)
 {
-    return f->lead ? follow_position(f->lead->follow) : 0;
+    const hypothesis_t *h = f->lead ? follow_likeliest(&f->lead->follow) : NULL;
+    return h ? h->track.next : 0;
 }
 
 ebb_step_variant_t ebb_step_variant(const ebb_step_finder_t *f, unsigned variant)
 {
-    return f->lead && variant < EBB_STEP_VARIANTS ? f->lead->follow->variants.variant[variant].info
+    return f->lead && variant < EBB_STEP_VARIANTS ? f->lead->follow.variants.variant[variant].info
                                                   : (ebb_step_variant_t){.serial = 0};
 }
 
@@ -250,6 +239,6 @@ bool ebb_step_check(const ebb_step_finder_t *f)
 {
     bool good = true;
     for (unsigned i = 0; i < f->streams; i++)
-        good &= f->stream[i].past.room <= f->longest_room && follow_check(f->stream[i].follow);
+        good &= f->stream[i].past.room <= f->longest_room && follow_check(&f->stream[i].follow);
     return good;
 }

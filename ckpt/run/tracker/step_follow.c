@@ -17,24 +17,11 @@ enum {
     STRANGE_PART = 20 /* one in so many operations of a variant may have another geometry */
 };
 
-follow_t *follow_new(uint64_t *serials)
+void follow_close(follow_t *f)
 {
-    follow_t *f = calloc(1, sizeof *f);
-    if (!f)
-        return NULL;
-    f->variants.serials = serials;
-    f->variants.last = f->ended = f->predicted = -1;
-    return f;
-}
-
-void follow_delete(follow_t *f)
-{
-    if (!f)
-        return;
     variants_free(&f->variants);
     for (unsigned i = 0; i < PENDING; i++)
         free(f->pending[i].signature);
-    free(f);
 }
 
 /* ---- hypotheses: how far what the program does fits a step of a certain variant that began at a certain place ---- */
@@ -216,16 +203,16 @@ static int settle_kind(follow_t *f, const past_t *p, const hypothesis_t *h)
 {
     if (hypothesis_is_plausible(h) || h->start < oldest(p))
         return h->variant;
-    const uint64_t family = variant_at(f, h->variant)->info.family;
-    if (variants_in_family(&f->variants, family) >= EBB_STEP_SIZES &&
-        !variants_have_usual(&f->variants, family))
-        return variants_unite(&f->variants, family);
-    if (variants_in_family(&f->variants, family) >= EBB_STEP_SIZES)
-        variants_forget(&f->variants, variants_least(&f->variants, family, h->variant));
+    const uint64_t number = variant_at(f, h->variant)->info.family;
+    const family_t family = variants_family(&f->variants, number, h->variant);
+    if (family.count >= EBB_STEP_SIZES && !family.has_usual)
+        return variants_unite(&f->variants, number);
+    if (family.count >= EBB_STEP_SIZES)
+        variants_forget(&f->variants, family.least);
     const int made = variants_add(&f->variants, p, h->start, h->ended, h->variant);
     if (made < 0)
         return h->variant;
-    variant_at(f, made)->info.family = family;
+    variant_at(f, made)->info.family = number;
     return made;
 }
 
@@ -377,15 +364,6 @@ __attribute__((noinline)) bool follow_settle(follow_t *f, const past_t *p, uint6
     return true;
 }
 
-static size_t longest_signature(const follow_t *f)
-{
-    size_t longest = 0;
-    for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++)
-        if (f->variants.variant[i].info.operations > longest)
-            longest = f->variants.variant[i].info.operations;
-    return longest;
-}
-
 ebb_step_event_t follow_take(follow_t *f, const past_t *p)
 {
     if (!f->variants.count)
@@ -394,7 +372,8 @@ ebb_step_event_t follow_take(follow_t *f, const past_t *p)
     const ebb_step_event_t event = take(f, p, newest);
     if (event == EBB_STEP_BOUNDARY)
         f->late = p->count - f->boundary;
-    if (event || f->given_up || !f->lost || p->count - f->boundary <= PATIENCE * longest_signature(f))
+    if (event || f->given_up || !f->lost ||
+        p->count - f->boundary <= PATIENCE * variants_family(&f->variants, 0, -1).longest)
         return event;
     f->given_up = true;
     return EBB_STEP_GIVEN_UP;
@@ -461,11 +440,10 @@ bool follow_adopt(follow_t *f, const past_t *p, size_t period)
 bool follow_is_searching(const follow_t *f, const past_t *p)
 {
     return f->given_up || !f->variants.count || p->count < f->search_until ||
-           (f->lost && p->count - f->boundary > longest_signature(f));
+           (f->lost && p->count - f->boundary > variants_family(&f->variants, 0, -1).longest);
 }
 
-/* That of the variant under way as far as can be told. */
-static const hypothesis_t *likeliest(const follow_t *f)
+const hypothesis_t *follow_likeliest(const follow_t *f)
 {
     const hypothesis_t *best = NULL;
     for (unsigned i = 0; i < f->hypotheses && !f->lost; i++) {
@@ -480,18 +458,6 @@ static const hypothesis_t *likeliest(const follow_t *f)
             best = h;
     }
     return best;
-}
-
-int follow_expected(const follow_t *f)
-{
-    const hypothesis_t *h = likeliest(f);
-    return h ? h->variant : -1;
-}
-
-size_t follow_position(const follow_t *f)
-{
-    const hypothesis_t *h = likeliest(f);
-    return h ? h->track.next : 0;
 }
 
 bool follow_check(const follow_t *f)

@@ -5,66 +5,17 @@
  * (P. Elias, "Interval and recency rank source coding", IEEE Trans. Inf. Theory 33, 1987). A sequence that is mostly
  * one function agrees with itself at any distance, and its weights do not.
  */
-#include <stdlib.h>
 #include <string.h>
 
-#include "alloc/base/table.h"
 #include "ckpt/run/tracker/internal.h"
 
 enum {
-    CANDIDATES = 24,
-    FALSE_LOOPS = 16,
-    SAMPLES = 4,       /* of a loop's triples */
     BLOCK = 3,         /* more operations than these at one place are no accident */
     ERRORS_PART = 12,  /* one in so many operations may not fit, */
     LEAST_WEIGHT = 80, /* bits, to tell a step from chance */
     WEIGHTS_PART = 2,  /* and one in so many bits */
     HEAVIEST = 8
 };
-
-/* A distance under trial. */
-typedef struct candidate {
-    track_t track;            /* the past, compared with itself */
-    size_t first;             /* where track.next began */
-    size_t whole;             /* where it must be for a whole period */
-    size_t try_at;            /* not examined before this operation */
-    uint64_t right, wrong;    /* weights */
-    uint64_t back, elsewhere; /* operations whose place was the same a period ago; was another */
-    bool complete;            /* a whole period could have been a step */
-} candidate_t;
-
-typedef struct pair {
-    uint64_t key; /* of two operations, one behind the other */
-    size_t at;    /* position where they occurred last */
-} pair_t;
-
-/* A loop that repeated and ended. Loops are the same if they have most of their least triples in common (A. Broder, "On the
- * resemblance and containment of documents", 1997). */
-typedef struct false_loop {
-    uint64_t sample[SAMPLES];
-    size_t period;
-    size_t run; /* operations, the longest time */
-} false_loop_t;
-
-struct search {
-    ebb_table_t pairs; /* as many as there is past, all that are known in it; emptied when they are more */
-    candidate_t candidate[CANDIDATES];
-    size_t candidates;
-    false_loop_t loop[FALSE_LOOPS];
-    size_t loops; /* noted so far */
-};
-
-search_t *search_new(void)
-{
-    return calloc(1, sizeof(search_t));
-}
-
-void search_delete(search_t *s)
-{
-    if (s)
-        free(s->pairs.at);
-    free(s);
-}
 
 static void forget_pairs(search_t *s)
 {
@@ -261,14 +212,14 @@ static bool could_be_a_step(search_t *s, const past_t *p, candidate_t *c, size_t
 }
 
 /* The period if this candidate is one now. */
-static size_t examine(search_t *s, const past_t *p, candidate_t *c, wanted_fn wanted, const void *context)
+static size_t examine(search_t *s, const past_t *p, candidate_t *c, const follow_t *follow, bool marked)
 {
     if (c->track.open || c->track.next < c->whole || p->count < c->try_at)
         return 0;
     const size_t period = p->count - c->track.next;
     c->try_at = p->count + period / 8 + 1;
-    return could_be_a_step(s, p, c, period) &&
-                   wanted(context, p->count - period, p->count, c->track.extras + c->track.missing == 0)
+    return could_be_a_step(s, p, c, period) && (!marked || past_is_marked(p, p->count - period, p->count)) &&
+                   follow_wants(follow, p, p->count - period, p->count, !(c->track.extras + c->track.missing))
                ? period
                : 0;
 }
@@ -293,7 +244,7 @@ static void add_candidate(search_t *s, const past_t *p, size_t distance)
         c->right += at(p, i)->weight;
 }
 
-size_t search_take(search_t *s, past_t *p, wanted_fn wanted, const void *context)
+size_t search_take(search_t *s, past_t *p, const follow_t *follow, bool marked)
 {
     size_t best = 0;
     const size_t distance = distance_of_last(s, p);
@@ -305,7 +256,7 @@ size_t search_take(search_t *s, past_t *p, wanted_fn wanted, const void *context
             *c = s->candidate[--s->candidates];
             continue;
         }
-        const size_t period = examine(s, p, c, wanted, context);
+        const size_t period = examine(s, p, c, follow, marked);
         if (period && (!best || period < best))
             best = period;
         i++;

@@ -77,7 +77,7 @@ static bool reaches_far(const past_t *p, size_t from, size_t to, const variant_t
 
 void stretch_note(follow_t *f, const past_t *p, size_t from, size_t to, int keep)
 {
-    const int main = variants_main(&f->variants);
+    const int main = variants_family(&f->variants, 0, -1).main;
     if (main < 0 || from < oldest(p) || to <= from)
         return;
     const variant_t *k = variant_at(f, main);
@@ -153,7 +153,7 @@ static bool stood_before(const follow_t *f, const past_t *p, const stretch_t *s,
 static bool explains_stretches(const follow_t *f, const past_t *p, size_t from, size_t to, bool exact)
 {
     const size_t period = to - from, first = f->stretches > STRETCHES ? f->stretches - STRETCHES : 0;
-    const size_t signature = f->variants.variant[variants_main(&f->variants)].info.operations;
+    const size_t signature = f->variants.variant[variants_family(&f->variants, 0, -1).main].info.operations;
     size_t explained = 0;
     for (size_t i = first; i < f->stretches; i++) {
         const stretch_t *s = &f->stretch[i % STRETCHES];
@@ -171,17 +171,13 @@ static bool explains_stretches(const follow_t *f, const past_t *p, size_t from, 
 /* What was lost in it needs far more memory than any known variant: those are loops inside of a step. */
 static bool dwarfs_variants(const follow_t *f, const past_t *p, size_t from, size_t to)
 {
-    uint64_t amplitude = 0;
-    for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++)
-        if (f->variants.variant[i].info.serial && f->variants.variant[i].amplitude > amplitude)
-            amplitude = f->variants.variant[i].amplitude;
     const extent_t e = past_extent(p, from, to);
-    return f->lost_at >= from && e.most - e.fewest > 2 * amplitude;
+    return f->lost_at >= from && e.most - e.fewest > 2 * variants_family(&f->variants, 0, -1).amplitude;
 }
 
 bool follow_wants(const follow_t *f, const past_t *p, size_t from, size_t to, bool exact)
 {
-    const int main = variants_main(&f->variants);
+    const int main = variants_family(&f->variants, 0, -1).main;
     if (main < 0 || f->given_up)
         return true;
     if (to - from <= f->variants.variant[main].info.operations)

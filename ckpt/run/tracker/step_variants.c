@@ -31,66 +31,38 @@ void variants_free(variants_t *k)
         variants_forget(k, i);
 }
 
-int variants_main(const variants_t *k)
+family_t variants_family(const variants_t *k, uint64_t family, int keep)
 {
-    int main = -1;
-    for (int i = 0; i < (int)EBB_STEP_VARIANTS; i++)
-        if (k->variant[i].info.serial && (main < 0 || k->variant[i].info.count > k->variant[main].info.count))
-            main = i;
-    return main;
-}
-
-unsigned variants_in_family(const variants_t *k, uint64_t family)
-{
-    unsigned count = 0;
-    for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++)
-        count += k->variant[i].info.serial && k->variant[i].info.family == family;
-    return count;
-}
-
-bool variants_have_usual(const variants_t *k, uint64_t family)
-{
-    uint64_t most = 0, sum = 0;
-    for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++) {
-        const ebb_step_variant_t *info = &k->variant[i].info;
-        if (!info->serial || info->family != family)
-            continue;
-        sum += info->count;
-        most = info->count > most ? info->count : most;
-    }
-    return most >= USUAL && 8 * most >= 7 * sum;
-}
-
-int variants_least(const variants_t *k, uint64_t family, int keep)
-{
-    int least = -1;
+    family_t f = {.main = -1, .least = -1};
+    uint64_t most = 0;
     for (int i = 0; i < (int)EBB_STEP_VARIANTS; i++) {
         const ebb_step_variant_t *info = &k->variant[i].info;
-        if (i != keep && info->serial && info->family == family &&
-            (least < 0 || info->count < k->variant[least].info.count))
-            least = i;
+        if (!info->serial || (family && info->family != family))
+            continue;
+        f.count++;
+        f.steps += info->count;
+        f.longest = info->operations > f.longest ? info->operations : f.longest;
+        f.amplitude = k->variant[i].amplitude > f.amplitude ? k->variant[i].amplitude : f.amplitude;
+        if (f.main < 0 || info->count > most) {
+            f.main = i;
+            most = info->count;
+        }
+        if (i != keep && (f.least < 0 || info->count < k->variant[f.least].info.count))
+            f.least = i;
     }
-    return least;
+    f.has_usual = most >= USUAL && 8 * most >= 7 * f.steps;
+    return f;
 }
 
 int variants_unite(variants_t *k, uint64_t family)
 {
-    int stays = -1;
-    uint64_t steps = 0;
-    for (int i = 0; i < (int)EBB_STEP_VARIANTS; i++) {
-        const ebb_step_variant_t *info = &k->variant[i].info;
-        if (!info->serial || info->family != family)
-            continue;
-        steps += info->count;
-        if (stays < 0 || info->count > k->variant[stays].info.count)
-            stays = i;
-    }
+    const family_t f = variants_family(k, family, -1);
     for (int i = 0; i < (int)EBB_STEP_VARIANTS; i++)
-        if (i != stays && k->variant[i].info.serial && k->variant[i].info.family == family)
+        if (i != f.main && k->variant[i].info.serial && k->variant[i].info.family == family)
             variants_forget(k, i);
-    k->variant[stays].info.any_size = true;
-    k->variant[stays].info.count = steps;
-    return stays;
+    k->variant[f.main].info.any_size = true;
+    k->variant[f.main].info.count = f.steps;
+    return f.main;
 }
 
 /* ---- signatures ---- */
@@ -293,7 +265,7 @@ void variants_note_order(variants_t *k, int number)
 int variants_next(const variants_t *k)
 {
     if (k->last < 0)
-        return variants_main(k);
+        return variants_family(k, 0, -1).main;
     const variant_t *last = &k->variant[k->last];
     const uint8_t next = last->follower[capped(k->run)];
     return next ? next - 1 : last->usual ? last->usual - 1 : k->last;
