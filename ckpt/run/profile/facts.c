@@ -134,7 +134,8 @@ bool ebb_facts_select(ebb_device_t *dev, ebb_profile_t *l)
     const ebb_trace_t *t = l->recorded.trace;
     const uint64_t evictable = (uint64_t)ebb_options.min_buffer;
     ebb_worth_t worth;
-    ebb_facts_note_modes(dev, l);
+    if (!l->recorded.concluded) /* else others go by it, until it is given up */
+        ebb_facts_note_modes(dev, l);
     if (!ebb_worth_find(t, evictable > EBB_SMALL_BYTES ? evictable : EBB_SMALL_BYTES + 1, &worth))
         return false;
     qualify_all(dev, l);

@@ -135,7 +135,7 @@ bool ebb_proofs_end(ebb_device_t *dev, bool good);
 
 /* ---- what is found about operations (facts.c) ---- */
 
-/* The trace says of kernels which buffers they may write, by what is known by now. */
+/* The trace, while it is not concluded, says of kernels which buffers they may write, by what is known by now. */
 void ebb_facts_note_modes(ebb_device_t *dev, const ebb_profile_t *profile);
 /* Among arguments is a pointer to memory of CUDA's that ebb does not serve. */
 bool ebb_facts_has_foreign(ebb_device_t *dev, const unsigned char *params, size_t bytes);
