@@ -103,7 +103,7 @@ static void free_room(room_t *r)
  *
  * What the walk need not have moved. It gives up at each moment what it must at that moment; when the step has been
  * gone through, there are copies whose memory has not been taken. They are taken back, the largest first: the place keeps its content
- * between the two intervals that the copies ended and began.
+ * between the two intervals that the copies ended and began, which become one.
  */
 
 typedef struct keep {
@@ -112,6 +112,7 @@ typedef struct keep {
     room_t room;
     uint32_t *first; /* per place: its first interval, or EBB_NONE */
     uint32_t *next;  /* per interval: the place's next one, or EBB_NONE */
+    uint32_t *whole; /* per interval: the one that it has become a part of, or EBB_NONE */
     uint64_t *order; /* intervals that end with a copy out */
 } keep_t;
 
@@ -136,18 +137,23 @@ static void take_back(ebb_schedule_t *s, uint32_t *move)
     *move = EBB_NONE;
 }
 
-/* Between two intervals. */
-static void keep_between(keep_t *k, ebb_interval_t *from, ebb_interval_t *to)
+/* Between an interval and the next one. */
+static void keep_between(keep_t *k, uint32_t index)
 {
+    const uint32_t next = k->next[index];
+    ebb_interval_t *from = &k->schedule->interval[index], *to = &k->schedule->interval[next];
     if (to->fetch == EBB_NONE || !has_room(&k->room, from->place, from->last + 1, to->first))
         return;
     occupy(&k->room, from->place, from->last + 1, to->first);
-    from->last = to->first - 1;
     if (to->evict != EBB_NONE && !k->schedule->move[from->evict].spared)
         k->schedule->move[to->evict].spared =
             false; /* now it is this one that copies, if it is of the same content */
     take_back(k->schedule, &from->evict);
     take_back(k->schedule, &to->fetch);
+    from->last = to->last;
+    from->evict = to->evict;
+    k->whole[next] = index;
+    k->next[index] = k->next[next];
 }
 
 /* From a buffer's last interval in a step to its first one in the next. */
@@ -178,12 +184,20 @@ static void keep(keep_t *k)
             k->order[count++] = (uint64_t)(UINT32_MAX - chunks_of(k, i)) << 32 | i;
     qsort(k->order, count, sizeof *k->order, ebb_by_number);
     for (uint32_t i = 0; i < count; i++) {
-        const uint32_t index = (uint32_t)k->order[i], next = k->next[index], place = s->interval[index].place;
-        if (next != EBB_NONE)
-            keep_between(k, &s->interval[index], &s->interval[next]);
+        uint32_t index = (uint32_t)k->order[i];
+        while (k->whole[index] != EBB_NONE)
+            index = k->whole[index];
+        const uint32_t place = s->interval[index].place;
+        if (k->next[index] != EBB_NONE)
+            keep_between(k, index);
         else if (place < k->model->trace->buffer_count && s->on_host[place])
             keep_over_the_end(k, &s->interval[index], &s->interval[k->first[place]]);
     }
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < s->interval_count; i++)
+        if (k->whole[i] == EBB_NONE)
+            s->interval[kept++] = s->interval[i];
+    s->interval_count = kept;
 }
 
 bool ebb_schedule_keep(ebb_schedule_t *s, const ebb_model_t *m, uint32_t limit)
@@ -192,17 +206,17 @@ bool ebb_schedule_keep(ebb_schedule_t *s, const ebb_model_t *m, uint32_t limit)
                  intervals = (size_t)s->interval_count + 1;
     keep_t k = {.schedule = s, .model = m};
     const bool known = find_room(&k.room, s, m, limit);
-    k.first = malloc(places * sizeof *k.first);
+    k.first = ebb_none_array(places);
     k.next = malloc(intervals * sizeof *k.next);
+    k.whole = ebb_none_array(intervals);
     k.order = malloc(intervals * sizeof *k.order);
-    const bool good = known && k.first && k.next && k.order;
-    for (size_t i = 0; good && i < places; i++)
-        k.first[i] = EBB_NONE;
+    const bool good = known && k.first && k.next && k.whole && k.order;
     if (good)
         keep(&k);
     free_room(&k.room);
     free(k.first);
     free(k.next);
+    free(k.whole);
     free(k.order);
     return good;
 }

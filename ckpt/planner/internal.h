@@ -261,7 +261,7 @@ typedef struct ebb_order {
     uint32_t *events; /* per event: a replay's `after`, or what the operation's stream has to wait for */
 } ebb_ordering_t;
 
-/* Per interval: the streams whose events touch it, or an interval that goes on with what it holds. False: no memory. */
+/* Per interval: the streams whose events touch it. False: no memory. */
 bool ebb_schedule_streams(uint32_t *streams, const ebb_schedule_t *schedule, const ebb_model_t *model);
 /* Fills in `after` and `events`; `joiners` are given, and where each move is joined: an operation, or from operation_count on one
  * of the next step (order.c). False: no memory. */

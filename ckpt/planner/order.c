@@ -318,27 +318,13 @@ bool ebb_schedule_order(ebb_ordering_t *out, const ebb_schedule_t *s, const ebb_
     return good;
 }
 
-/* Where a copy out and back was taken back (copies.c), the place's next interval goes on with what is there: what touches that
- * one waits for the fetch ahead of this one. */
-static void add_continued(uint32_t *streams, const ebb_schedule_t *s, uint32_t *next_of)
-{
-    for (uint32_t i = s->interval_count; i-- > 0;) {
-        const ebb_interval_t *interval = &s->interval[i];
-        const uint32_t next = next_of[interval->place];
-        if (next != EBB_NONE && interval->evict == EBB_NONE && s->interval[next].fetch == EBB_NONE &&
-            s->interval[next].first == interval->last + 1)
-            streams[i] |= streams[next];
-        next_of[interval->place] = i;
-    }
-}
-
 /* An interval is over before the place's next one begins. */
 bool ebb_schedule_streams(uint32_t *streams, const ebb_schedule_t *s, const ebb_model_t *m)
 {
     const size_t places = (size_t)m->trace->buffer_count + s->scratch_count;
     uint32_t *at = filled(s->event_count, 0xff), *next = filled(s->interval_count, 0xff),
-             *interval = filled(places, 0xff), *next_of = filled(places, 0xff);
-    const bool good = at && next && interval && next_of;
+             *interval = filled(places, 0xff);
+    const bool good = at && next && interval;
     memset(streams, 0, s->interval_count * sizeof *streams);
     for (uint32_t i = s->interval_count; good && i-- > 0;)
         list(at, next, s->interval[i].first, i);
@@ -352,11 +338,8 @@ bool ebb_schedule_streams(uint32_t *streams, const ebb_schedule_t *s, const ebb_
                 streams[of] |= UINT32_C(1) << stream_of(m, event);
         }
     }
-    if (good)
-        add_continued(streams, s, next_of);
     free(at);
     free(next);
     free(interval);
-    free(next_of);
     return good;
 }
