@@ -109,11 +109,12 @@ bool ebb_recipe_can_rebuild(const ebb_buffer_t *b, uint64_t *cost_ns)
     return i < BUFFERS && !model[i].patched;
 }
 
-ebb_mark_t ebb_recipe_dropping(ebb_buffer_t *b, ebb_mark_t ready, bool *keep_copy)
+bool ebb_recipe_dropping(ebb_buffer_t *b, ebb_mark_t ready, bool *keep_copy, ebb_mark_t *looked)
 {
     (void)ready;
     *keep_copy = model[index_of(b)].has_copy = below(2);
-    return (ebb_mark_t){0};
+    *looked = (ebb_mark_t){0};
+    return true;
 }
 
 bool ebb_recipe_may_keep_copy(const ebb_buffer_t *b)

@@ -9,25 +9,23 @@
 
 /* ---- recipes of the step that is followed ---- */
 
-/* Of a content that a plan has given up (replay.h). */
-typedef struct orphan {
+/* Of a content that is dropped. */
+typedef struct recipe {
+    bool given_up;    /* by a plan (replay.h): */
     bool copied;      /* residence has a copy */
     size_t own_bytes; /* that making it takes beside the program's buffers, at most */
     uint32_t count;
-    uint32_t operation[]; /* [count] its recipe */
-} orphan_t;
+    uint32_t operation[]; /* [count] that make it, in order */
+} recipe_t;
 
 /* What is known of a numbered buffer. */
 typedef struct content {
-    uint64_t version;      /* counts operations that may have written it */
-    uint32_t *chain;       /* [room] owned; [length] the operations that made it, in order */
-    uint32_t length, room; /* length 0: not known, or not to be repeated */
+    uint64_t version; /* counts operations that may have written it */
     uint32_t
-        writer; /* the last operation of this step that wrote it; EBB_NONE: none, or another than the recorded */
-    orphan_t *orphan; /* owned; NULL: no plan has dropped it, its recipe is the chain */
-    uint32_t place;   /* in `dropped`, or EBB_NONE */
+        writer; /* the last operation of this step that wrote it; EBB_NONE: none, another than the recorded, or not to be repeated */
+    recipe_t *recipe; /* owned; NULL: it is not dropped, or about to be */
+    uint32_t place;   /* in `dropped` */
     uint32_t needed;  /* how often recipes of dropped buffers read it */
-    uint64_t ns;      /* the chain takes the device */
 } content_t;
 
 typedef struct ebb_recipes {
@@ -42,6 +40,7 @@ typedef struct ebb_recipes {
     ebb_buffer_t **own; /* [buffers] what stands for a buffer while a recipe goes on; else NULL */
     uint32_t
         *last_read; /* [buffers] 1 + the last operation of the recipe under way that reads it there; else 0 */
+    uint32_t *chain;  /* [operations] room for the operations that have made a content */
     uint64_t most_ns; /* a recipe's own operations may take */
     const ebb_operation_t *under_way;
     bool shut;          /* nothing more is dropped: what is dropped is being made */
@@ -72,20 +71,7 @@ static inline bool ebb_is_first(ebb_device_t *dev, uint32_t operation, uint32_t 
 static inline bool ebb_is_dropped(ebb_device_t *dev, uint32_t id)
 {
     recipes_t *recipes = dev->run->recipes;
-    return recipes->of[id].place != EBB_NONE;
-}
-
-/* The operations that make a content, in order. */
-typedef struct recipe {
-    const uint32_t *operation;
-    uint32_t count;
-} recipe_t;
-
-static inline recipe_t ebb_recipe_of(ebb_device_t *dev, uint32_t id)
-{
-    recipes_t *recipes = dev->run->recipes;
-    const content_t *c = &recipes->of[id];
-    return c->orphan ? (recipe_t){c->orphan->operation, c->orphan->count} : (recipe_t){c->chain, c->length};
+    return recipes->of[id].recipe != NULL;
 }
 
 /* In a recipe of `id`: the access only reads, and what it reads is in its buffer, or dropped itself. */
@@ -123,7 +109,8 @@ bool ebb_recipe_open(ebb_device_t *dev);
 void ebb_recipe_note(ebb_device_t *dev, uint32_t index, bool kept);
 /* The buffer has another content, of unknown origin. */
 void ebb_recipe_note_stray(ebb_device_t *dev, uint32_t id);
-void ebb_recipe_list(ebb_device_t *dev, uint32_t id);
+/* The content is dropped, and made by this, which is owned from then on. */
+void ebb_recipe_list(ebb_device_t *dev, uint32_t id, recipe_t *recipe);
 /* Makes what is dropped and reads `input`; EBB_NONE: all of it. */
 ebb_status_t ebb_recipe_make_readers(ebb_device_t *dev, uint32_t input, ebb_stream_t *stream);
 

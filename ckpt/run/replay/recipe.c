@@ -42,11 +42,11 @@ static const ebb_trace_t *trace(ebb_tracked_t *tracked)
 /* Whether the recipe of `id` reads buffer `input`. */
 static bool reads(ebb_device_t *dev, uint32_t id, uint32_t input)
 {
-    const recipe_t r = ebb_recipe_of(dev, id);
-    for (uint32_t i = 0; i < r.count; i++)
-        for (uint32_t k = 0; k < ebb_recorded(dev, r.operation[i])->access_count; k++)
-            if (ebb_accesses(dev, r.operation[i])[k].buffer == input &&
-                ebb_is_there(dev, id, r.operation[i], k))
+    const recipe_t *r = dev->run->recipes->of[id].recipe;
+    for (uint32_t i = 0; i < r->count; i++)
+        for (uint32_t k = 0; k < ebb_recorded(dev, r->operation[i])->access_count; k++)
+            if (ebb_accesses(dev, r->operation[i])[k].buffer == input &&
+                ebb_is_there(dev, id, r->operation[i], k))
                 return true;
     return false;
 }
@@ -91,55 +91,67 @@ static bool stays(ebb_device_t *dev, uint32_t id, uint32_t until)
     return true;
 }
 
-static bool holds(ebb_device_t *dev, uint32_t id)
+static uint64_t time_of(ebb_device_t *dev, const uint32_t *operation, uint32_t count)
+{
+    uint64_t ns = 0;
+    for (uint32_t i = 0; i < count; i++)
+        ns += ebb_recorded(dev, operation[i])->duration_ns + ISSUE_NS;
+    return ns;
+}
+
+/* The operations that have made the content, the last one first, back to the one that replaced what was there, in `chain`: how many. 0: that is
+ * not known, or they take too long. */
+static uint32_t list_chain(ebb_device_t *dev, uint32_t id)
 {
     recipes_t *recipes = dev->run->recipes;
-    const content_t *c = &recipes->of[id];
-    for (uint32_t i = 0; i < c->length; i++) {
-        const ebb_trace_operation_t *o = ebb_recorded(dev, c->chain[i]);
+    uint32_t count = 0;
+    uint64_t ns = 0;
+    for (uint32_t o = recipes->of[id].writer; o != EBB_NONE && (count < 2 || ns <= recipes->most_ns);) {
+        uint32_t k = 0;
+        recipes->chain[count++] = o;
+        ns += time_of(dev, &o, 1);
+        while (ebb_accesses(dev, o)[k].buffer != id)
+            k++;
+        if (ebb_accesses(dev, o)[k].mode == EBB_REPLACES)
+            return count == 1 || ns <= recipes->most_ns ? count : 0;
+        o = recipes->maker[ebb_recorded(dev, o)->first_access + k];
+    }
+    return 0;
+}
+
+/* What these operations read is there, as it was, and stays so until then. */
+static bool holds(ebb_device_t *dev, uint32_t id, const uint32_t *operation, uint32_t count, uint32_t until)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const ebb_trace_operation_t *o = ebb_recorded(dev, operation[i]);
         if (!o->proofs || o->access_count > EBB_RELAUNCH_POINTERS)
             return false;
         for (uint32_t k = 0; k < o->access_count; k++) {
-            const ebb_trace_access_t *a = &ebb_accesses(dev, c->chain[i])[k];
+            const ebb_trace_access_t *a = &ebb_accesses(dev, operation[i])[k];
             if (a->buffer == id || a->mode == EBB_REPLACES)
                 continue;
-            if (a->mode != EBB_READS || !is_unchanged(dev, c->chain[i], k))
+            if (a->mode != EBB_READS || !is_unchanged(dev, operation[i], k) || !stays(dev, a->buffer, until))
                 return false;
         }
     }
-    return c->length != 0;
-}
-
-static bool inputs_stay(ebb_device_t *dev, uint32_t id, uint32_t until)
-{
-    recipes_t *recipes = dev->run->recipes;
-    const content_t *c = &recipes->of[id];
-    for (uint32_t i = 0; i < c->length; i++)
-        for (uint32_t k = 0; k < ebb_recorded(dev, c->chain[i])->access_count; k++) {
-            const ebb_trace_access_t *a = &ebb_accesses(dev, c->chain[i])[k];
-            if (a->buffer != id && a->mode == EBB_READS && !stays(dev, a->buffer, until))
-                return false;
-        }
     return true;
 }
 
-/* The longest row of dropped buffers that the recipe of one needs, no more than `left`; their time, itself included. */
-static unsigned needs(ebb_device_t *dev, uint32_t id, unsigned left, uint64_t *ns)
+/* The longest row of dropped buffers that these operations need for one, no more than `left`; their time, itself included. */
+static unsigned needs(ebb_device_t *dev, uint32_t id, const uint32_t *operation, uint32_t count,
+                      unsigned left, uint64_t *ns)
 {
-    recipes_t *recipes = dev->run->recipes;
-    const content_t *c = &recipes->of[id];
     unsigned most = 0;
-    *ns += c->ns;
-    for (uint32_t i = 0; i < c->length; i++) {
-        const ebb_trace_operation_t *o = ebb_recorded(dev, c->chain[i]);
-        for (uint32_t k = 0; left && k < o->access_count; k++) {
-            const uint32_t other = ebb_accesses(dev, c->chain[i])[k].buffer;
-            if (!ebb_is_there(dev, id, c->chain[i], k) || !ebb_is_dropped(dev, other))
+    *ns += time_of(dev, operation, count);
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; left && k < ebb_recorded(dev, operation[i])->access_count; k++) {
+            const uint32_t other = ebb_accesses(dev, operation[i])[k].buffer;
+            const recipe_t *r = dev->run->recipes->of[other].recipe;
+            if (!r || !ebb_is_there(dev, id, operation[i], k))
                 continue;
-            const unsigned d = 1 + needs(dev, other, left - 1, ns);
+            const unsigned d = 1 + needs(dev, other, r->operation, r->count, left - 1, ns);
             most = d > most ? d : most;
         }
-    }
     return most;
 }
 
@@ -167,11 +179,13 @@ bool ebb_recipe_can_rebuild(const ebb_buffer_t *b, uint64_t *cost_ns)
         tracked->resumed || !recipes->of || tracked->learned->any_size)
         return false; /* resumed: the room for what a plan has given up is counted */
     const uint32_t id = b->number - 1, until = ebb_uses_next(&tracked->uses, id, tracked->cursor);
-    if (ebb_is_dropped(dev, id) || until >= trace(tracked)->operation_count || !holds(dev, id) ||
-        !inputs_stay(dev, id, until))
+    if (ebb_is_dropped(dev, id) || until >= trace(tracked)->operation_count)
+        return false;
+    const uint32_t *chain = recipes->chain, count = list_chain(dev, id);
+    if (!count || !holds(dev, id, chain, count, until))
         return false;
     *cost_ns = 0;
-    return needs(dev, id, DEEPEST, cost_ns) + needed_by(dev, id, DEEPEST) < DEEPEST;
+    return needs(dev, id, chain, count, DEEPEST, cost_ns) + needed_by(dev, id, DEEPEST) < DEEPEST;
 }
 
 /* ---- dropping ---- */
@@ -179,18 +193,19 @@ bool ebb_recipe_can_rebuild(const ebb_buffer_t *b, uint64_t *cost_ns)
 static void count_needed(ebb_device_t *dev, uint32_t id, bool more)
 {
     recipes_t *recipes = dev->run->recipes;
-    const recipe_t r = ebb_recipe_of(dev, id);
-    for (uint32_t i = 0; i < r.count; i++)
-        for (uint32_t k = 0; k < ebb_recorded(dev, r.operation[i])->access_count; k++)
-            if (ebb_is_there(dev, id, r.operation[i], k))
-                recipes->of[ebb_accesses(dev, r.operation[i])[k].buffer].needed += more ? 1 : -1u;
+    const recipe_t *r = recipes->of[id].recipe;
+    for (uint32_t i = 0; i < r->count; i++)
+        for (uint32_t k = 0; k < ebb_recorded(dev, r->operation[i])->access_count; k++)
+            if (ebb_is_there(dev, id, r->operation[i], k))
+                recipes->of[ebb_accesses(dev, r->operation[i])[k].buffer].needed += more ? 1 : -1u;
 }
 
-void ebb_recipe_list(ebb_device_t *dev, uint32_t id)
+void ebb_recipe_list(ebb_device_t *dev, uint32_t id, recipe_t *r)
 {
     recipes_t *recipes = dev->run->recipes;
-    if (ebb_is_dropped(dev, id))
-        return;
+    EBB_DCHECK(!ebb_is_dropped(dev, id));
+    recipes->of[id].recipe = r;
+    recipes->orphan_count += r->given_up;
     count_needed(dev, id, true);
     recipes->of[id].place = recipes->dropped_count;
     recipes->dropped[recipes->dropped_count++] = id;
@@ -205,47 +220,55 @@ static void unlist(ebb_device_t *dev, uint32_t id)
     const uint32_t last = recipes->dropped[--recipes->dropped_count];
     recipes->dropped[recipes->of[id].place] = last;
     recipes->of[last].place = recipes->of[id].place;
-    recipes->of[id].place = EBB_NONE;
-    recipes->orphan_count -= recipes->of[id].orphan != NULL;
-    free(recipes->of[id].orphan);
-    recipes->of[id].orphan = NULL;
+    recipes->orphan_count -= recipes->of[id].recipe->given_up;
+    free(recipes->of[id].recipe);
+    recipes->of[id].recipe = NULL;
 }
 
-static uint32_t last_of(recipes_t *recipes, uint32_t id)
+/* NULL: no host memory. */
+static recipe_t *recipe_of_chain(ebb_device_t *dev, uint32_t id)
 {
-    return recipes->of[id].chain[recipes->of[id].length - 1];
+    const uint32_t count = list_chain(dev, id);
+    recipe_t *r = count ? calloc(1, sizeof *r + count * sizeof r->operation[0]) : NULL;
+    for (uint32_t i = count; r && i-- > 0;)
+        r->operation[r->count++] = dev->run->recipes->chain[i];
+    return r;
 }
 
-ebb_mark_t ebb_recipe_dropping(ebb_buffer_t *b, ebb_mark_t ready, bool *keep_copy)
+bool ebb_recipe_dropping(ebb_buffer_t *b, ebb_mark_t ready, bool *keep_copy, ebb_mark_t *looked)
 {
     ebb_device_t *dev = b->range->device;
     ebb_tracked_t *tracked = dev->run->tracked;
     ebb_stream_t *side = ebb_recipe_side(dev);
-    const uint32_t id = b->number - 1;
+    const uint32_t id = b->number - 1, last = dev->run->recipes->of[id].writer;
+    recipe_t *r = recipe_of_chain(dev, id);
+    if (!r)
+        return false;
     const ebb_dropping_t d = {.id = id,
-                              .operation = last_of(dev->run->recipes, id),
+                              .operation = last,
                               .address = b->address,
                               .bytes = b->bytes,
-                              .operand_bytes =
-                                  dev->run->recipes->issued[last_of(dev->run->recipes, id)].operand_bytes,
+                              .operand_bytes = dev->run->recipes->issued[last].operand_bytes,
                               .step = tracked->step,
                               .trial = ebb_recipe_may_keep_copy(b)};
-    ebb_recipe_list(dev, id);
+    ebb_recipe_list(dev, id, r);
     ebb_verify_forget(tracked->learned, id); /* a plan may have hashed another content, and was left */
     *keep_copy = d.trial;
+    *looked = (ebb_mark_t){0};
     if (!d.trial && !ebb_options.verify)
-        return (ebb_mark_t){0};
+        return true;
     if (!ebb_mark_join(side, ready) && !ebb_buffer_join(side, b) &&
         !ebb_verify_dropping(dev, tracked->learned, &d, side))
-        return ebb_mark_here(side);
-    *keep_copy = true; /* it cannot be compared */
-    return (ebb_mark_t){0};
+        *looked = ebb_mark_here(side);
+    else
+        *keep_copy = true; /* it cannot be compared */
+    return true;
 }
 
 bool ebb_recipe_may_keep_copy(const ebb_buffer_t *b)
 {
     ebb_device_t *dev = b->range->device;
-    const uint32_t last = last_of(dev->run->recipes, b->number - 1);
+    const uint32_t last = dev->run->recipes->of[b->number - 1].writer;
     return ebb_verify_is_trial(dev->run->tracked->learned, last, b->number - 1,
                                dev->run->recipes->issued[last].operand_bytes);
 }
@@ -312,11 +335,10 @@ static void release(ebb_device_t *dev)
     recipes_t *recipes = dev->run->recipes;
     for (uint32_t i = 0; recipes->issued && i < trace(tracked)->operation_count; i++)
         ebb_issued_forget(&recipes->issued[i]);
-    for (uint32_t i = 0; recipes->of && i < trace(tracked)->buffer_count; i++) {
-        free(recipes->of[i].chain);
-        free(recipes->of[i].orphan);
-    }
+    for (uint32_t i = 0; recipes->of && i < trace(tracked)->buffer_count; i++)
+        free(recipes->of[i].recipe);
     free(recipes->of);
+    free(recipes->chain);
     free(recipes->issued);
     free(recipes->seen);
     free(recipes->maker);
@@ -335,17 +357,18 @@ bool ebb_recipe_open(ebb_device_t *dev)
     recipes->of = calloc(m + 1, sizeof *recipes->of);
     recipes->seen = calloc(accesses + 1, sizeof *recipes->seen);
     recipes->maker = calloc(accesses + 1, sizeof *recipes->maker);
+    recipes->chain = calloc((size_t)trace(tracked)->operation_count + 1, sizeof *recipes->chain);
     recipes->dropped = calloc(m + 1, sizeof *recipes->dropped);
     recipes->path = calloc(m + 2, sizeof *recipes->path);
     recipes->own = calloc(m + 1, sizeof(ebb_buffer_t *));
     recipes->last_read = calloc(m + 1, sizeof *recipes->last_read);
-    if (!recipes->of || !recipes->seen || !recipes->maker || !recipes->dropped || !recipes->path ||
-        !recipes->own || !recipes->last_read) {
+    if (!recipes->of || !recipes->seen || !recipes->maker || !recipes->chain || !recipes->dropped ||
+        !recipes->path || !recipes->own || !recipes->last_read) {
         release(dev);
         return false;
     }
     for (size_t i = 0; i < m; i++)
-        recipes->of[i].place = recipes->of[i].writer = EBB_NONE;
+        recipes->of[i].writer = EBB_NONE;
     recipes->most_ns =
         ebb_uses_ns(&tracked->uses, 0, trace(tracked)->operation_count) / MOST_SHARE + ISSUE_NS;
     return true;
@@ -381,10 +404,8 @@ void ebb_recipe_step_ends(ebb_device_t *dev)
     if (!recipes->of)
         return;
     make_all(dev);
-    for (uint32_t i = 0; i < trace(tracked)->buffer_count; i++) {
-        recipes->of[i].length = 0;
+    for (uint32_t i = 0; i < trace(tracked)->buffer_count; i++)
         recipes->of[i].writer = EBB_NONE;
-    }
 }
 
 ebb_status_t ebb_recipe_before(ebb_device_t *dev, const ebb_operation_t *op)
@@ -399,38 +420,6 @@ ebb_status_t ebb_recipe_before(ebb_device_t *dev, const ebb_operation_t *op)
     return 0;
 }
 
-static bool append(ebb_device_t *dev, content_t *c, uint32_t operation)
-{
-    if (c->length == c->room) {
-        const uint32_t room = c->room ? 2 * c->room : 4;
-        uint32_t *chain = realloc(c->chain, room * sizeof *chain);
-        if (!chain)
-            return false;
-        c->chain = chain;
-        c->room = room;
-    }
-    c->chain[c->length++] = operation;
-    c->ns += ebb_recorded(dev, operation)->duration_ns + ISSUE_NS;
-    return true;
-}
-
-/* What operation `index` has made of a buffer. */
-static void note_write(ebb_device_t *dev, uint32_t index, uint32_t k, bool good)
-{
-    recipes_t *recipes = dev->run->recipes;
-    content_t *c = &recipes->of[ebb_accesses(dev, index)[k].buffer];
-    const bool updates = ebb_accesses(dev, index)[k].mode != EBB_REPLACES,
-               known = good && (!updates || c->length);
-    c->version++;
-    c->writer = index;
-    if (!updates) {
-        c->length = 0;
-        c->ns = 0;
-    }
-    if (!known || !append(dev, c, index) || (updates && c->ns > recipes->most_ns))
-        c->length = 0;
-}
-
 void ebb_recipe_note(ebb_device_t *dev, uint32_t index, bool kept)
 {
     recipes_t *recipes = dev->run->recipes;
@@ -441,15 +430,18 @@ void ebb_recipe_note(ebb_device_t *dev, uint32_t index, bool kept)
         recipes->maker[o->first_access + k] = c->writer;
     }
     for (uint32_t k = 0; k < o->access_count; k++)
-        if (ebb_accesses(dev, index)[k].mode != EBB_READS && ebb_is_first(dev, index, k))
-            note_write(dev, index, k, kept);
+        if (ebb_accesses(dev, index)[k].mode != EBB_READS && ebb_is_first(dev, index, k)) {
+            content_t *c = &recipes->of[ebb_accesses(dev, index)[k].buffer];
+            const bool known = ebb_accesses(dev, index)[k].mode == EBB_REPLACES || c->writer != EBB_NONE;
+            c->version++;
+            c->writer = kept && known ? index : EBB_NONE;
+        }
 }
 
 void ebb_recipe_note_stray(ebb_device_t *dev, uint32_t id)
 {
     recipes_t *recipes = dev->run->recipes;
     recipes->of[id].version++;
-    recipes->of[id].length = 0;
     recipes->of[id].writer = EBB_NONE;
 }
 

@@ -14,7 +14,7 @@ typedef struct making {
     uint32_t id;
     ebb_buffer_t *buffer;
     ebb_stream_t *stream;
-    recipe_t recipe;
+    const recipe_t *recipe;
     bool begun; /* the buffer has memory */
 } making_t;
 
@@ -66,7 +66,7 @@ static ebb_status_t take_own(ebb_device_t *dev, const making_t *m, uint32_t oper
 static void give_own(ebb_device_t *dev, const making_t *m, uint32_t i)
 {
     recipes_t *recipes = dev->run->recipes;
-    const uint32_t operation = m->recipe.operation[i];
+    const uint32_t operation = m->recipe->operation[i];
     for (uint32_t k = 0; k < ebb_recorded(dev, operation)->access_count; k++) {
         const uint32_t other = ebb_accesses(dev, operation)[k].buffer;
         ebb_buffer_t *b = recipes->own[other];
@@ -84,8 +84,8 @@ static void give_own(ebb_device_t *dev, const making_t *m, uint32_t i)
 /* Also after a failure. */
 static void give_all_own(ebb_device_t *dev, const making_t *m)
 {
-    ebb_recipe_note_reads(dev, m->id, &m->recipe, false);
-    for (uint32_t i = 0; i < m->recipe.count; i++)
+    ebb_recipe_note_reads(dev, m->id, m->recipe, false);
+    for (uint32_t i = 0; i < m->recipe->count; i++)
         give_own(dev, m, i);
 }
 
@@ -166,7 +166,7 @@ static ebb_status_t issue(ebb_device_t *dev, making_t *m, uint32_t operation, co
 
 static ebb_status_t repeat(ebb_device_t *dev, making_t *m, uint32_t i)
 {
-    const uint32_t operation = m->recipe.operation[i];
+    const uint32_t operation = m->recipe->operation[i];
     cast_t c = {.count = 0};
     list_uses(dev, m, operation, &c);
     ebb_operation_t op = {.kind = EBB_KERNEL, .stream = m->stream, .access = c.use, .access_count = c.count};
@@ -183,22 +183,22 @@ static ebb_status_t repeat(ebb_device_t *dev, making_t *m, uint32_t i)
 static void want_inputs(ebb_device_t *dev, uint32_t id, bool wanted)
 {
     ebb_tracked_t *tracked = dev->run->tracked;
-    const recipe_t r = ebb_recipe_of(dev, id);
-    for (uint32_t i = 0; i < r.count; i++)
-        for (uint32_t k = 0; k < ebb_recorded(dev, r.operation[i])->access_count; k++)
-            if (ebb_is_there(dev, id, r.operation[i], k))
-                ebb_residence_want(tracked->buffer[ebb_accesses(dev, r.operation[i])[k].buffer], wanted);
+    const recipe_t *r = dev->run->recipes->of[id].recipe;
+    for (uint32_t i = 0; r && i < r->count; i++)
+        for (uint32_t k = 0; k < ebb_recorded(dev, r->operation[i])->access_count; k++)
+            if (ebb_is_there(dev, id, r->operation[i], k))
+                ebb_residence_want(tracked->buffer[ebb_accesses(dev, r->operation[i])[k].buffer], wanted);
 }
 
 /* An input that is dropped; EBB_NONE: all are there. */
 static uint32_t find_missing(ebb_device_t *dev, uint32_t id)
 {
-    const recipe_t r = ebb_recipe_of(dev, id);
-    for (uint32_t i = 0; i < r.count; i++)
-        for (uint32_t k = 0; k < ebb_recorded(dev, r.operation[i])->access_count; k++)
-            if (ebb_is_there(dev, id, r.operation[i], k) &&
-                ebb_is_dropped(dev, ebb_accesses(dev, r.operation[i])[k].buffer))
-                return ebb_accesses(dev, r.operation[i])[k].buffer;
+    const recipe_t *r = dev->run->recipes->of[id].recipe;
+    for (uint32_t i = 0; r && i < r->count; i++)
+        for (uint32_t k = 0; k < ebb_recorded(dev, r->operation[i])->access_count; k++)
+            if (ebb_is_there(dev, id, r->operation[i], k) &&
+                ebb_is_dropped(dev, ebb_accesses(dev, r->operation[i])[k].buffer))
+                return ebb_accesses(dev, r->operation[i])[k].buffer;
     return EBB_NONE;
 }
 
@@ -252,13 +252,13 @@ static ebb_status_t trust(const ebb_buffer_t *b, uint32_t id)
 {
     ebb_device_t *dev = b->range->device;
     recipes_t *recipes = dev->run->recipes;
-    const orphan_t *l = recipes->of[id].orphan;
+    const recipe_t *r = recipes->of[id].recipe;
     bool proven = true;
-    for (uint32_t i = 0; l && i < l->count; i++)
-        proven &= ebb_recorded(dev, l->operation[i])->proofs != 0;
+    for (uint32_t i = 0; r->given_up && i < r->count; i++)
+        proven &= ebb_recorded(dev, r->operation[i])->proofs != 0;
     if (proven)
         return 0;
-    if (l->copied)
+    if (r->copied)
         return ebb_fail(CUDA_ERROR_UNKNOWN, "a recipe that is not proven any more", b->bytes);
     if (!ebb_verify_is_hashed(dev->run->tracked->learned, id) && strcmp(ebb_options.on_mismatch, "warn"))
         ebb_content_lost(dev, id, "what would make it has made other bits");
@@ -269,8 +269,8 @@ static ebb_status_t make(ebb_device_t *dev, making_t *m)
 {
     ebb_buffer_t *b = m->buffer;
     ebb_status_t status = 0;
-    ebb_recipe_note_reads(dev, m->id, &m->recipe, true);
-    for (uint32_t i = 0; i < m->recipe.count && !status; i++)
+    ebb_recipe_note_reads(dev, m->id, m->recipe, true);
+    for (uint32_t i = 0; i < m->recipe->count && !status; i++)
         status = repeat(dev, m, i);
     give_all_own(dev, m);
     if (!status)
@@ -285,7 +285,7 @@ ebb_status_t ebb_recipe_rebuild(ebb_buffer_t *b, ebb_stream_t *stream)
     recipes_t *recipes = dev->run->recipes;
     if (!tracked->learned || !b->number || !ebb_is_dropped(dev, b->number - 1))
         return ebb_fail(CUDA_ERROR_UNKNOWN, "a buffer without a recipe", b->bytes);
-    making_t m = {b->number - 1, b, stream, ebb_recipe_of(dev, b->number - 1), false};
+    making_t m = {b->number - 1, b, stream, recipes->of[b->number - 1].recipe, false};
     const uint32_t held = b->held;
     EBB_TRY(trust(b, m.id));
     ebb_status_t status = make_inputs(dev, m.id, stream);

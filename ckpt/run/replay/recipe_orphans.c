@@ -30,7 +30,7 @@ static bool mark_makers(ebb_device_t *dev, uint32_t id, uint32_t operation, bool
 }
 
 /* NULL: there is no recipe, or no host memory. */
-static orphan_t *new_recipe(ebb_device_t *dev, uint32_t id, bool *marked)
+static recipe_t *new_recipe(ebb_device_t *dev, uint32_t id, bool *marked)
 {
     recipes_t *recipes = dev->run->recipes;
     const uint32_t last = recipes->of[id].writer;
@@ -44,11 +44,11 @@ static orphan_t *new_recipe(ebb_device_t *dev, uint32_t id, bool *marked)
             return NULL;
         count += marked[o];
     }
-    orphan_t *l = calloc(1, sizeof *l + count * sizeof l->operation[0]);
-    for (uint32_t o = 0; l && o <= last; o++)
+    recipe_t *r = calloc(1, sizeof *r + count * sizeof r->operation[0]);
+    for (uint32_t o = 0; r && o <= last; o++)
         if (marked[o])
-            l->operation[l->count++] = o;
-    return l;
+            r->operation[r->count++] = o;
+    return r;
 }
 
 /* ---- and how much memory beside the program's ---- */
@@ -60,14 +60,13 @@ static size_t whole_bytes(ebb_device_t *dev, uint32_t id)
 }
 
 /* The most that is there at once. `own` [buffers]: false before and after. */
-static size_t most_own_bytes(ebb_device_t *dev, uint32_t id, bool *own)
+static size_t most_own_bytes(ebb_device_t *dev, uint32_t id, const recipe_t *r, bool *own)
 {
     recipes_t *recipes = dev->run->recipes;
-    const recipe_t r = ebb_recipe_of(dev, id);
     size_t bytes = 0, most = 0;
-    ebb_recipe_note_reads(dev, id, &r, true);
-    for (uint32_t i = 0; i < r.count; i++) {
-        const uint32_t operation = r.operation[i];
+    ebb_recipe_note_reads(dev, id, r, true);
+    for (uint32_t i = 0; i < r->count; i++) {
+        const uint32_t operation = r->operation[i];
         for (uint32_t k = 0; k < ebb_recorded(dev, operation)->access_count; k++) {
             const uint32_t other = ebb_accesses(dev, operation)[k].buffer;
             if (!ebb_is_own(dev, id, operation, k) || own[other])
@@ -84,7 +83,7 @@ static size_t most_own_bytes(ebb_device_t *dev, uint32_t id, bool *own)
             bytes -= whole_bytes(dev, other);
         }
     }
-    ebb_recipe_note_reads(dev, id, &r, false);
+    ebb_recipe_note_reads(dev, id, r, false);
     return most;
 }
 
@@ -100,11 +99,11 @@ static bool has_room(ebb_device_t *dev, size_t more)
         mapped += b->range->mapped ? b->range->chunk_count * EBB_CHUNK_BYTES : 0;
     }
     for (uint32_t i = 0; i < recipes->dropped_count; i++) {
-        const orphan_t *l = recipes->of[recipes->dropped[i]].orphan;
-        if (!l)
+        const recipe_t *r = recipes->of[recipes->dropped[i]].recipe;
+        if (!r->given_up)
             continue;
-        own = l->own_bytes > own ? l->own_bytes : own;
-        copies += l->copied ? tracked->buffer[recipes->dropped[i]]->bytes : 0;
+        own = r->own_bytes > own ? r->own_bytes : own;
+        copies += r->copied ? tracked->buffer[recipes->dropped[i]]->bytes : 0;
     }
     const size_t rest = ebb_usage(dev).mapped_bytes - mapped; /* small buffers, and spare memory */
     const size_t pinned = host.budget_bytes > host.others_bytes ? host.budget_bytes - host.others_bytes : 0;
@@ -142,21 +141,18 @@ void ebb_recipe_abandon(ebb_orphans_t *left)
 
 static void drop(ebb_device_t *dev, ebb_given_up_t *g, bool *marked, bool *own)
 {
-    ebb_tracked_t *tracked = dev->run->tracked;
-    recipes_t *recipes = dev->run->recipes;
-    ebb_buffer_t *b = tracked->buffer[g->id];
-    orphan_t *l = new_recipe(dev, g->id, marked);
-    if (!l) {
+    ebb_buffer_t *b = dev->run->tracked->buffer[g->id];
+    recipe_t *r = new_recipe(dev, g->id, marked);
+    if (!r) {
         take_copy(b, g, "it cannot be made again");
         return;
     }
     ebb_residence_put_dropped(b, g->copy);
-    l->copied = g->copy.at != NULL;
+    r->given_up = true;
+    r->copied = g->copy.at != NULL;
     g->copy = (ebb_host_t){.at = NULL};
-    recipes->of[g->id].orphan = l;
-    l->own_bytes = most_own_bytes(dev, g->id, own);
-    recipes->orphan_count++;
-    ebb_recipe_list(dev, g->id);
+    r->own_bytes = most_own_bytes(dev, g->id, r, own);
+    ebb_recipe_list(dev, g->id, r);
 }
 
 /* Another launch that stood in for it is not. */

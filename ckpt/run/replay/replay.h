@@ -93,9 +93,9 @@ void ebb_recipe_freeing(ebb_buffer_t *buffer, ebb_stream_t *stream); /* on the s
 
 /* Whether the content can be made again, and how long that would take the device. */
 bool ebb_recipe_can_rebuild(const ebb_buffer_t *buffer, uint64_t *cost_ns);
-/* The content is about to be dropped: behind `ready` and all that touched it its bytes may be looked at, until the mark that is
- * returned. `keep_copy`: the host shall keep them as well, if it has memory for that. */
-ebb_mark_t ebb_recipe_dropping(ebb_buffer_t *buffer, ebb_mark_t ready, bool *keep_copy);
+/* The content, which can be made again, is about to be dropped: behind `ready` and all that touched it its bytes may be looked at, until `looked`.
+ * `keep_copy`: the host shall keep them as well, if it has memory for that. False: no host memory, it must not be dropped. */
+bool ebb_recipe_dropping(ebb_buffer_t *buffer, ebb_mark_t ready, bool *keep_copy, ebb_mark_t *looked);
 /* Whether that may be so. */
 bool ebb_recipe_may_keep_copy(const ebb_buffer_t *buffer);
 /* It is dropped (true), or is not after all (false). */

@@ -125,18 +125,23 @@ static ebb_status_t copy_out(ebb_buffer_t *b, ebb_residence_t *r)
     return 0;
 }
 
-/* With a copy all the same, if the host has memory for it: in case that what is made again is not the same. */
-static void begin_drop(ebb_buffer_t *b, ebb_residence_t *r)
+/* With a copy all the same, if the host has memory for it: in case that what is made again is not the same. False: it has none for this. */
+static bool begin_drop(ebb_buffer_t *b, ebb_residence_t *r)
 {
-    bool keep_copy = false;
-    ebb_mark_t looked = ebb_recipe_dropping(b, r->ready, &keep_copy);
+    bool keep_copy;
+    ebb_mark_t looked;
     ebb_stream_t *out = ebb_copy_stream(b->range->device, EBB_OUT);
     r->same = false;
+    if (!ebb_recipe_dropping(b, r->ready, &keep_copy, &looked)) {
+        r->hashed = false; /* of what the block is about to hold there is none: it was not looked at */
+        return false;
+    }
     r->dropping = true;
     r->left = looked;
     r->hashed &= !keep_copy; /* of what the block is about to hold there is no hash */
     if (keep_copy && out && !ebb_mark_join(out, looked) && copy_out(b, r))
         r->left = ebb_mark_here(out); /* a part of it may be under way */
+    return true;
 }
 
 ebb_status_t ebb_leave(ebb_buffer_t *b, bool drop)
@@ -145,9 +150,7 @@ ebb_status_t ebb_leave(ebb_buffer_t *b, bool drop)
     if (!r)
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "calloc", sizeof *r);
     EBB_DCHECK(r->where == EBB_RESIDENT);
-    if (drop)
-        begin_drop(b, r);
-    else
+    if (!drop || !begin_drop(b, r))
         EBB_TRY(copy_out(b, r));
     r->where = EBB_LEAVING;
     enqueue(b->range->device->run->leaving, b);
