@@ -397,7 +397,7 @@ static bool may_spare(search_t *s)
         return false;
     ebb_candidates_try(c, &least, s->lowest);
     for (uint32_t i = 0; i < c->schedule.move_count; i++)
-        if (c->schedule.move[i].spared)
+        if (c->schedule.move[i].spared && c->schedule.move[i].position != EBB_NONE)
             return true;
     return false;
 }

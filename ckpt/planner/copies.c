@@ -137,6 +137,13 @@ static void take_back(ebb_schedule_t *s, uint32_t *move)
     *move = EBB_NONE;
 }
 
+/* Of the same content it is the later copy out that copies, where the earlier one, which is taken back, would have. */
+static void copies_instead(ebb_schedule_t *s, const ebb_interval_t *from, const ebb_interval_t *to)
+{
+    if (to != from && to->evict != EBB_NONE && !s->move[from->evict].spared)
+        s->move[to->evict].spared = false;
+}
+
 /* Between an interval and the next one. */
 static void keep_between(keep_t *k, uint32_t index)
 {
@@ -145,9 +152,7 @@ static void keep_between(keep_t *k, uint32_t index)
     if (to->fetch == EBB_NONE || !has_room(&k->room, from->place, from->last + 1, to->first))
         return;
     occupy(&k->room, from->place, from->last + 1, to->first);
-    if (to->evict != EBB_NONE && !k->schedule->move[from->evict].spared)
-        k->schedule->move[to->evict].spared =
-            false; /* now it is this one that copies, if it is of the same content */
+    copies_instead(k->schedule, from, to);
     take_back(k->schedule, &from->evict);
     take_back(k->schedule, &to->fetch);
     from->last = to->last;
@@ -167,6 +172,7 @@ static void keep_over_the_end(keep_t *k, ebb_interval_t *from, ebb_interval_t *t
         return;
     occupy(&k->room, to->place, 0, begin);
     occupy(&k->room, to->place, end, s->event_count);
+    copies_instead(s, from, to);
     s->on_host[to->place] = false;
     take_back(s, &from->evict);
     take_back(s, &to->fetch);

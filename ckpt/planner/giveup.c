@@ -239,7 +239,7 @@ void ebb_planner_end_interval(ebb_planner_walk_t *w, uint32_t buffer, ebb_fate_t
     ebb_interval_t interval = {.place = buffer,
                                .first = s->first,
                                .last = s->last,
-                               .begin = s->begin,
+                               .begin = s->fresh ? s->last : s->begin, /* fetched, and given up untouched */
                                .fetch = s->fetch,
                                .evict = EBB_NONE};
     if (s->last != EBB_NONE) {
