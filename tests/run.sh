@@ -11,7 +11,7 @@
 #                                                     each call that fails once (test_transaction.c)
 #   bash tests/run.sh --full                          what is too long for every change, some hours: the four parts below, which can be run one by one
 #
-#   TEST_LONG=1 bash tests/run.sh                     every test with all of its cases, seeds, budgets and means; those with the label `long`, too
+#   TEST_LONG=1 bash tests/run.sh                     every test with more cases, seeds, budgets and means; those with the label `long`, too
 #   TEST_LONG=1 bash tests/run.sh --sanitize address,undefined    with these sanitizers not the library alone
 #   bash tests/run.sh --threads
 #   bash tests/run.sh --small-chunks

@@ -1,5 +1,5 @@
 /* Ranks that communicate (programs/ranks.c), each a process under libebb of its own, or a thread with a device of its own: the same bits as
- * without, within less memory. TEST_LONG=1: every means of a plan, and more budgets. */
+ * without, within less memory. TEST_LONG=1: more means of a plan, and more budgets. */
 #include <glob.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -24,9 +24,11 @@ static void note_modes_of(ebb_device_t *dev, const ebb_recording_t *r, uint32_t 
     const uint32_t end = o->first_access + o->access_count;
     for (uint32_t k = o->first_access; k < end; k++) {
         bool writes = false;
-        for (uint32_t m = k; m < end && ebb_trace_is_first(r->trace, i, k); m++)
+        if (!ebb_trace_is_first(r->trace, i, k))
+            continue;
+        for (uint32_t m = k; m < end; m++)
             writes |= a[m].buffer == a[k].buffer && may_write(dev, r, i, m);
-        for (uint32_t m = k; m < end && ebb_trace_is_first(r->trace, i, k); m++)
+        for (uint32_t m = k; m < end; m++)
             if (a[m].buffer == a[k].buffer && writes != (a[m].mode != EBB_READS))
                 a[m].mode = writes ? EBB_UPDATES : EBB_READS;
     }

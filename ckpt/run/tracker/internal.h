@@ -233,8 +233,8 @@ typedef struct search {
 /* Forgets what is under trial. */
 void search_reset(search_t *s);
 
-/* Takes the newest operation. The period of a step that is wanted, and `marked`, has a mark of the program's; or 0. */
 typedef struct follow follow_t;
+/* Takes the newest operation. The period of a step that is wanted, and `marked`, has a mark of the program's; or 0. */
 size_t search_take(search_t *s, past_t *p, const follow_t *follow, bool marked);
 
 /* ---- following (step_follow.c, step_stretch.c) ---- */
