@@ -152,7 +152,8 @@ uint64_t ebb_candidates_try(ebb_candidates_t *s, const ebb_search_params_t *para
         return exchange(s, params) ? offer(s, target, may_loosen) : ns;
     const uint32_t peak = ebb_schedule_peak(schedule, &s->model),
                    limit = peak > params->target_chunks ? peak : params->target_chunks;
-    if (!params->fates && !ebb_schedule_keep(schedule, &s->model, limit)) /* a fixed strategy is followed */
+    /* A strategy is followed: only what comes back before it has gone stays. */
+    if (!ebb_schedule_keep(schedule, &s->model, params->fates ? 0 : limit))
         return ns;
     if (!exchange(s, params))
         return ns;

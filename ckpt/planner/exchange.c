@@ -56,7 +56,15 @@ static bool can_be_read(const ebb_exchange_t *x, const ebb_touch_t *touch)
     return (last || x->model->content[touch->before + 1].producer >= x->end) && covers(x, touch->buffer);
 }
 
-/* The replay that makes an item, with those that make what it reads. False: there are too many items. */
+static bool is_listed(const ebb_exchange_window_t *w, uint32_t operation)
+{
+    for (uint32_t i = 0; i < w->replay_count; i++)
+        if (w->replay[i].operation == operation)
+            return true;
+    return false;
+}
+
+/* The replay that makes an item; what it reads is in the window, too. False: there are too many items. */
 static bool add_replay(ebb_exchange_t *x, uint32_t item)
 {
     const ebb_model_t *m = x->model;
@@ -66,7 +74,7 @@ static bool add_replay(ebb_exchange_t *x, uint32_t item)
     ebb_window_replay_t r = {.operation = operation,
                              .from = operation < x->begin ? 0 : operation + 1 - x->begin,
                              .ns = m->trace->operation[operation].duration_ns};
-    if (w->replay_of[item] != EBB_NONE || rebuild < x->begin || !m->request->recompute)
+    if (rebuild < x->begin || !m->request->recompute || is_listed(w, operation))
         return true;
     r.until = (rebuild < x->end ? rebuild : x->end - 1) - x->begin;
     for (uint32_t k = m->first_touch[operation]; k < m->first_touch[operation + 1]; k++) {
@@ -78,15 +86,30 @@ static bool add_replay(ebb_exchange_t *x, uint32_t item)
             return false;
         if (touch->mode == EBB_READS)
             r.in |= ebb_exchange_bit(x, touch->buffer);
-        else if (ebb_exchange_bit(x, touch->buffer))
-            r.out |= ebb_exchange_bit(x, touch->buffer);
-        else
-            r.beside += ebb_model_chunks(m->trace, m->trace->buffer[touch->buffer].bytes);
     }
-    for (uint64_t out = r.out; out; out &= out - 1)
-        w->replay_of[__builtin_ctzll(out)] = w->replay_count;
     w->replay[w->replay_count++] = r;
     return true;
+}
+
+/* Once all items are known: the items among what the replays write, and what the rest takes beside. */
+static void find_outputs(ebb_exchange_t *x)
+{
+    const ebb_model_t *m = x->model;
+    ebb_exchange_window_t *w = &x->window;
+    for (uint32_t i = 0; i < w->replay_count; i++) {
+        ebb_window_replay_t *r = &w->replay[i];
+        for (uint32_t k = m->first_touch[r->operation]; k < m->first_touch[r->operation + 1]; k++) {
+            const uint32_t buffer = m->touch[k].buffer, item = x->item_of[buffer];
+            if (m->touch[k].mode == EBB_READS)
+                continue;
+            if (item == EBB_NONE) {
+                r->beside += ebb_model_chunks(m->trace, m->trace->buffer[buffer].bytes);
+                continue;
+            }
+            r->out |= UINT64_C(1) << item;
+            w->replay_of[item] = i;
+        }
+    }
 }
 
 /* What is on its way out or in, or on the host, stays as it is: replays do not make what will be fetched. A place's intervals are in order. */
@@ -125,6 +148,8 @@ static bool find_items(ebb_exchange_t *x)
     }
     for (uint32_t i = 0; good && i < x->window.item_count; i++)
         good = add_replay(x, i);
+    if (good)
+        find_outputs(x);
     return good;
 }
 

@@ -238,7 +238,7 @@ void ebb_exchange_drop_scratch(ebb_exchange_t *x)
         if (s->interval[i].place >= buffers)
             s->interval[i].place = now[s->interval[i].place - buffers];
     for (uint32_t i = 0; i < s->redirect_count; i++) /* those of replays that are gone lead nowhere */
-        if (s->redirect[i].place >= buffers)
+        if (s->redirect[i].place >= buffers && s->redirect[i].place != EBB_NONE)
             s->redirect[i].place = now[s->redirect[i].place - buffers];
     free(now);
 }

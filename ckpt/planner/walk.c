@@ -78,8 +78,10 @@ static void prefetch(ebb_planner_walk_t *w)
 {
     for (uint32_t buffer; (buffer = ebb_planner_due(w)) != EBB_NONE && !w->failed;) {
         uint32_t chunks = w->model->buffer[buffer].chunks;
+        if (!ebb_planner_has_way(w, buffer))
+            return;
         ebb_planner_make_room(w, chunks, ebb_planner_next(w, buffer)->operation);
-        if (w->used_chunks + chunks > w->params->target_chunks || !ebb_planner_has_way(w, buffer))
+        if (w->used_chunks + chunks > w->params->target_chunks)
             return;
         ebb_planner_fetch(w, buffer, ebb_planner_position(w));
     }

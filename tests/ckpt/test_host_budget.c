@@ -1,6 +1,7 @@
 /* test_host_budget.c: plans for any device and host budget, from nothing to plenty: whatever the planner hands over passes the checker,
  * and where all that is alive cannot find room on device and host together, and only there, it says so. Steps by chance; `auto` and
- * fixed strategies; with a boundary that another plan has left. TEST_FROM and TEST_CASES: which seeds. */
+ * fixed strategies; with a boundary that another plan has left; with times, links and prices by chance. TEST_FROM and TEST_CASES: which
+ * seeds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 
 #include "ckpt/checker/checker.h"
 #include "ckpt/planner/planner.h"
+#include "plan_any.h"
 #include "program.h"
 #include "trace_streams.h"
 #include "traces.h"
@@ -96,12 +98,6 @@ static ebb_trace_t *step_of(uint32_t seed)
 
 /* ---- what the planner has to know, from the trace alone ---- */
 
-static uint64_t chunks_of(const ebb_trace_t *t, uint32_t buffer)
-{
-    const uint64_t bytes = t->buffer[buffer].bytes;
-    return bytes > t->chunk_bytes / 2 ? (bytes + t->chunk_bytes - 1) / t->chunk_bytes : 0;
-}
-
 /* The most bytes that are alive when an operation is issued, or behind the last one, with a small region of so many. */
 static uint64_t most_alive(const ebb_trace_t *t, uint64_t small_bytes)
 {
@@ -111,24 +107,11 @@ static uint64_t most_alive(const ebb_trace_t *t, uint64_t small_bytes)
         for (uint32_t i = 0; i < t->buffer_count; i++) {
             const ebb_trace_buffer_t *b = &t->buffer[i];
             if ((b->born == EBB_NONE || b->born <= p) && (b->dies == EBB_NONE || b->dies > p))
-                chunks += chunks_of(t, i);
+                chunks += plan_chunks(t, i);
         }
         most = chunks * t->chunk_bytes > most ? chunks * t->chunk_bytes : most;
     }
     return most + small_bytes;
-}
-
-static uint64_t widest(const ebb_trace_t *t)
-{
-    uint64_t most = 0;
-    for (uint32_t i = 0; i < t->operation_count; i++) {
-        const ebb_trace_operation_t *o = &t->operation[i];
-        uint64_t chunks = 0;
-        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
-            chunks += ebb_trace_is_first(t, i, k) ? chunks_of(t, t->access[k].buffer) : 0;
-        most = chunks > most ? chunks : most;
-    }
-    return most * t->chunk_bytes;
 }
 
 /* ---- one request ---- */
@@ -188,7 +171,7 @@ static void try_step(uint32_t seed, tally_t *tally)
     ebb_plan_t *keep = ebb_plan_make(t, &all, why, sizeof why);
     assert_non_null(keep);
     const uint64_t alive = most_alive(t, keep->small_bytes), peak = ebb_plan_sum(keep, t).peak_bytes,
-                   low = widest(t) + keep->small_bytes;
+                   low = plan_widest(t) + keep->small_bytes;
     ebb_plan_delete(keep);
     for (uint32_t i = 0; i < MEANS; i++)
         for (uint32_t share = 0; share <= 4; share++) {
@@ -216,6 +199,30 @@ static void every_plan_for_a_small_host_budget_passes_the_checker(void **state)
     assert_true(n.plans > 20 * cases && n.no_room > 10 * cases && n.on_the_edge > cases);
 }
 
+static void plans_for_any_times_and_links_pass_the_checker(void **state)
+{
+    (void)state;
+    const unsigned from = getenv("TEST_FROM") ? (unsigned)atoi(getenv("TEST_FROM")) : 1,
+                   cases = test_cases(30, 300);
+    unsigned plans = 0;
+    for (uint32_t seed = from; seed < from + cases; seed++) {
+        srand(seed);
+        ebb_trace_t *t = seed % 3 == 0
+                             ? step_of(seed)
+                             : trace_of_transformer(&(trace_shape_t){.layers = 2 + draw(5),
+                                                                     .width_chunks = 1 + draw(3),
+                                                                     .weight_chunks = 1 + draw(4),
+                                                                     .micro_batches = 1 + draw(2),
+                                                                     .stored_scores = draw(2),
+                                                                     .kernel_ns = 1000 * (1 + draw(200))});
+        print_message("seed %" PRIu32 "\n", seed);
+        plans += plan_any(t, 8);
+        ebb_trace_delete(t);
+    }
+    print_message("%u plans\n", plans);
+    assert_true(plans > 2 * cases);
+}
+
 /* Seeds that have found something: where a later copy out and back was taken back, a fetch was not waited for by all streams. */
 static void plans_once_refused_pass_the_checker(void **state)
 {
@@ -231,6 +238,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_plan_for_a_small_host_budget_passes_the_checker),
+        cmocka_unit_test(plans_for_any_times_and_links_pass_the_checker),
         cmocka_unit_test(plans_once_refused_pass_the_checker),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
  *   TEST_NASTY=full|some|one|learn                  every budget, by means in turn (also with TEST_LONG=1); or three; or
  *                                                   one, in turn (the default); or verdicts only
  *   TEST_NASTY_ONLY=NAME                            one program
+ *   TEST_FROM=SEED                                  what is asked of the planner
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +22,9 @@
 
 #include <cmocka.h>
 
+#include "plan_any.h"
 #include "program.h"
+#include "trace_file.h"
 
 enum { OPERATIONS = 4, SEEDS = 2, WAYS = 3 };
 
@@ -335,6 +338,16 @@ static void check_trace(const program_t *p)
             fail_msg("%s: no %s in the trace", p->name, p->operation[i].operation);
 }
 
+/* Whatever the step's times, and whoever asks. */
+static void check_plans(void)
+{
+    const unsigned seed = getenv("TEST_FROM") ? (unsigned)atoi(getenv("TEST_FROM")) : 1;
+    ebb_trace_t *t = trace_file_read(trace_path);
+    srand(seed);
+    print_message("seed %u: %u plans\n", seed, plan_any(t, test_cases(4, 60)));
+    ebb_trace_delete(t);
+}
+
 /* With room for everything. */
 static void learn(const program_t *p, const sizes_t *s, const program_run_t *without)
 {
@@ -344,9 +357,10 @@ static void learn(const program_t *p, const sizes_t *s, const program_run_t *wit
     if (!run_under_ebb(p, 3 * (s->peak + s->small) + (64 << 20), settings, without) || p->stepless)
         return;
     assert_true(statistic("step_operations") > 0);
-    if (!p->unlearned)
+    if (!p->unlearned) {
         check_trace(p);
-    else if (!access(trace_path, F_OK))
+        check_plans();
+    } else if (!access(trace_path, F_OK))
         fail_msg("%s: a step was learned", p->name);
 }
 
