@@ -232,10 +232,12 @@ static ebb_status_t zero_replaced(drive_t *drive, uint32_t operation)
 static void take_written(drive_t *drive, uint32_t operation)
 {
     const ebb_trace_operation_t *o = &drive->trace->operation[operation];
-    for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
-        const uint32_t place = drive->at[drive->trace->access[i].buffer];
-        if (drive->trace->access[i].mode != EBB_READS && drive->site[place].range &&
-            !drive->site[place].device)
+    const ebb_trace_access_t *a = &drive->trace->access[o->first_access], *end = a + o->access_count;
+    for (; a < end; a++) {
+        if (a->mode == EBB_READS)
+            continue;
+        const uint32_t place = drive->at[a->buffer];
+        if (drive->site[place].range && !drive->site[place].device)
             ebb_site_claim(drive, place);
     }
 }
@@ -395,20 +397,24 @@ static ebb_status_t join(drive_t *drive, uint32_t operation)
 /* Where in its buffer it begins may be elsewhere in each step, as a batch does in data that lies on the device: a plan moves buffers as a whole, and
  * what is launched again has this step's words. But what replaces a buffer must do so as recorded, and that a kernel does so follows from all its
  * operands; and of operations behind the cursor only where operands begin may tell layers in one large buffer apart. */
-static bool is_planned_access(const drive_t *drive, uint32_t at, const ebb_trace_access_t *a,
+static bool may_begin_anywhere(const drive_t *drive, uint32_t at)
+{
+    return at == drive->cursor && !drive->learned->operation[at].replaces;
+}
+
+static bool is_planned_access(const drive_t *drive, bool anywhere, const ebb_trace_access_t *a,
                               const ebb_access_t *x)
 {
-    const bool anywhere =
-        at == drive->cursor && !drive->learned->operation[at].replaces && a->mode != EBB_REPLACES;
     return x->buffer->number == a->buffer + 1 && x->param_offset == a->param_offset &&
-           (anywhere || ebb_record_may_be_at(drive->learned, a, x->offset_bytes));
+           ((anywhere && a->mode != EBB_REPLACES) ||
+            ebb_record_may_be_at(drive->learned, a, x->offset_bytes));
 }
 
 bool ebb_drive_plans(drive_t *drive, const ebb_access_t *x)
 {
     const ebb_trace_operation_t *o = &drive->trace->operation[drive->cursor];
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++)
-        if (is_planned_access(drive, drive->cursor, &drive->trace->access[i], x))
+        if (is_planned_access(drive, may_begin_anywhere(drive, drive->cursor), &drive->trace->access[i], x))
             return true;
     return false;
 }
@@ -416,7 +422,7 @@ bool ebb_drive_plans(drive_t *drive, const ebb_access_t *x)
 bool ebb_drive_makes(drive_t *drive, const ebb_operation_t *op, const ebb_trace_access_t *a)
 {
     for (uint32_t i = 0; i < op->access_count; i++)
-        if (is_planned_access(drive, drive->cursor, a, &op->access[i]))
+        if (is_planned_access(drive, may_begin_anywhere(drive, drive->cursor), a, &op->access[i]))
             return true;
     return false;
 }
@@ -427,8 +433,9 @@ static bool is_on_planned_buffers(drive_t *drive, const ebb_operation_t *op, uin
     const ebb_trace_operation_t *o = &drive->trace->operation[at];
     const ebb_trace_access_t *a = &drive->trace->access[o->first_access], *end = a + o->access_count;
     const ebb_access_t *next = op->access, *last = next + op->access_count;
+    const bool anywhere = may_begin_anywhere(drive, at);
     for (; a < end; a++) {
-        if (next < last && is_planned_access(drive, at, a, next))
+        if (next < last && is_planned_access(drive, anywhere, a, next))
             next++;
         else if (o->kind != EBB_TRACE_KERNEL || a->mode == EBB_REPLACES ||
                  !ebb_stale_is(drive->device, a->param_offset))
