@@ -292,7 +292,6 @@ ebb_mark_t *ebb_graph_last_launch(ebb_t *ebb, const void *exec)
 typedef struct ebb_capture {
     cuuint64_t id;
     const ebb_stream_t *origin;
-    CUgraph graph; /* that it adds to, or NULL */
     ebb_mentions_t mentions;
     struct ebb_capture *next;
 } capture_t;
@@ -306,7 +305,7 @@ void ebb_capture_begins(ebb_t *ebb)
     ebb_lock_stay(false);
 }
 
-void ebb_capture_began(ebb_device_t *dev, CUresult result, CUstream stream, CUgraph graph)
+void ebb_capture_began(ebb_device_t *dev, CUresult result, CUstream stream)
 {
     CUstreamCaptureStatus status;
     capture_t *c = result ? NULL : calloc(1, sizeof *c);
@@ -316,7 +315,6 @@ void ebb_capture_began(ebb_device_t *dev, CUresult result, CUstream stream, CUgr
         return;
     }
     c->origin = ebb_stream_of(dev, stream);
-    c->graph = graph;
     if (!ebb_driver.cuStreamGetCaptureInfo || ebb_driver.cuStreamGetCaptureInfo(stream, &status, &c->id))
         c->id = 0;
     c->next = dev->ebb->hook->captures;
@@ -349,14 +347,10 @@ void ebb_capture_ended(ebb_device_t *dev, CUresult result, CUstream stream, CUgr
     if (!*link || (result && ebb_is_capturing(stream)))
         return;
     ebb_lock_stay(true);
-    if (!result && graph) {
-        const ebb_mentions_t *known = ebb_graph_known_mentions(
-            ebb, graph); /* by its handle, before it ended (cuStreamGetCaptureInfo) */
-        (*link)->mentions.owns |= known && known->owns;
-        if (!(*link)->graph) /* the handle of a new graph: what is known by it is a dead one's */
-            ebb_graph_forget(ebb, graph);
+    /* Nodes may have been added by its handle before (cuStreamGetCaptureInfo tells it; Warp adds conditions so). Of a capture that
+     * broke, a dead one's may be among them: too many stay, not too few. */
+    if (!result && graph)
         ebb_mentions_add_all(ebb, ebb_graph_mentions(ebb, graph), &(*link)->mentions);
-    }
     ebb_lock_stay(false);
     drop(ebb, find_origin(ebb, origin));
 }

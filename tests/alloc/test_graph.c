@@ -482,6 +482,35 @@ static void nodes_made_by_hand_are_read(void **state)
     OK(cuGraphDestroy(graph));
 }
 
+/* The capture tells its graph's handle. */
+static void nodes_added_while_it_is_captured_are_read(void **state)
+{
+    (void)state;
+    CUgraph graph, ended;
+    CUgraphExec exec;
+    CUgraphNode by_hand;
+    CUstreamCaptureStatus status;
+    CUDA_MEMSET_NODE_PARAMS set = {.dst = b, .value = 0, .elementSize = 4, .width = FLOATS, .height = 1};
+    OK(cuMemsetD8Async(b, 1, BUFFER, stream));
+    OK(cuStreamSynchronize(stream));
+    evict();
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    launch_fill(a, 7);
+    OK(cuStreamGetCaptureInfo(stream, &status, NULL, &graph, NULL, NULL, NULL));
+    OK(cuGraphAddMemsetNode(&by_hand, graph, NULL, 0, &set, context));
+    OK(cuStreamUpdateCaptureDependencies(stream, &by_hand, NULL, 1, CU_STREAM_ADD_CAPTURE_DEPENDENCIES));
+    OK(cuLaunchHostFunc(stream, do_nothing, NULL)); /* it is launched as one */
+    OK(cuStreamEndCapture(stream, &ended));
+    assert_ptr_equal(ended, graph);
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    evict();
+    OK(cuGraphLaunch(exec, stream));
+    check(a, 7);
+    check(b, 0);
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph));
+}
+
 static void child_graphs_speak_for_their_parents(void **state)
 {
     (void)state;
@@ -673,6 +702,7 @@ int main(void)
         cmocka_unit_test(launches_on_other_streams_wait),
         cmocka_unit_test(branches_by_events_are_captured_unharmed),
         cmocka_unit_test(nodes_made_by_hand_are_read),
+        cmocka_unit_test(nodes_added_while_it_is_captured_are_read),
         cmocka_unit_test(child_graphs_speak_for_their_parents),
         cmocka_unit_test(allocations_of_a_graph_launched_as_one_are_the_drivers),
         cmocka_unit_test(allocations_of_a_graph_launched_node_by_node_are_served),
