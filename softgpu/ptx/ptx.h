@@ -247,9 +247,6 @@ void sg_ptx_free(sg_ptx_module_t *module); /* NULL: nothing */
  * run here, and what to do instead. The reader itself does not ask. */
 bool sg_ptx_is_of_nvidia(const char *text, size_t bytes, const char **why);
 
-/* The module as PTX again: the same structure under names of its own inside functions. The caller frees it; NULL: no memory. */
-char *sg_ptx_write(const sg_ptx_module_t *module);
-
 const char *sg_ptx_opcode_text(sg_ptx_opcode_t opcode);       /* "bar.sync" */
 const char *sg_ptx_modifier_text(sg_ptx_modifier_t modifier); /* "rn", without the dot */
 const char *sg_ptx_type_text(sg_ptx_type_t type);             /* "f32" */

@@ -244,7 +244,7 @@ const char *ptx_check_written(const sg_ptx_module_t *module)
     static sg_ptx_error_t error;
     const char *wrong;
     sg_ptx_module_t *again;
-    char *text = sg_ptx_write(module), *twice = NULL;
+    char *text = ptx_write(module), *twice = NULL;
     if (text == NULL)
         return "no memory";
     if (!sg_ptx_read(text, strlen(text), &again, &error)) {
@@ -252,7 +252,7 @@ const char *ptx_check_written(const sg_ptx_module_t *module)
         return error.text;
     }
     wrong = ptx_check_same(module, again);
-    if (wrong == NULL && ((twice = sg_ptx_write(again)) == NULL || strcmp(text, twice) != 0))
+    if (wrong == NULL && ((twice = ptx_write(again)) == NULL || strcmp(text, twice) != 0))
         wrong = "written again, it is another text";
     sg_ptx_free(again);
     free(twice);

@@ -8,6 +8,8 @@
 const char *ptx_check_module(const sg_ptx_module_t *module);
 /* The first difference but names inside functions and lines; NULL: none. */
 const char *ptx_check_same(const sg_ptx_module_t *a, const sg_ptx_module_t *b);
+/* The module as PTX again: the same structure under names of its own inside functions. The caller frees it; NULL: no memory. */
+char *ptx_write(const sg_ptx_module_t *module);
 /* Writes the module, reads that, and compares; then writes that again: the same text. NULL: all well. */
 const char *ptx_check_written(const sg_ptx_module_t *module);
 

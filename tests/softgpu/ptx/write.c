@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
 #include "softgpu/ptx/internal.h"
 
 typedef struct sg_ptx_writer {
@@ -360,7 +361,7 @@ static void write_module(sg_ptx_writer_t *w)
     }
 }
 
-char *sg_ptx_write(const sg_ptx_module_t *module)
+char *ptx_write(const sg_ptx_module_t *module)
 {
     char *text = NULL;
     size_t bytes = 0;
