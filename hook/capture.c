@@ -305,9 +305,20 @@ void ebb_capture_begins(ebb_t *ebb)
     ebb_lock_stay(false);
 }
 
-void ebb_capture_began(ebb_device_t *dev, CUresult result, CUstream stream)
+/* 0: none is known. */
+static cuuint64_t id_of(CUstream stream, CUgraph *graph)
 {
     CUstreamCaptureStatus status;
+    cuuint64_t id = 0;
+    return ebb_driver.cuStreamGetCaptureInfo_v2 &&
+                   !ebb_driver.cuStreamGetCaptureInfo_v2(stream, &status, &id, graph, NULL, NULL)
+               ? id
+               : 0;
+}
+
+void ebb_capture_began(ebb_device_t *dev, CUresult result, CUstream stream, bool anew)
+{
+    CUgraph graph = NULL;
     capture_t *c = result ? NULL : calloc(1, sizeof *c);
     if (!c) { /* what is captured all the same is noted as common to all graphs */
         if (result)
@@ -315,8 +326,9 @@ void ebb_capture_began(ebb_device_t *dev, CUresult result, CUstream stream)
         return;
     }
     c->origin = ebb_stream_of(dev, stream);
-    if (!ebb_driver.cuStreamGetCaptureInfo || ebb_driver.cuStreamGetCaptureInfo(stream, &status, &c->id))
-        c->id = 0;
+    c->id = id_of(stream, &graph);
+    if (anew && c->id) /* what is known by this handle is a dead graph's */
+        ebb_graph_forget(dev->ebb, graph);
     c->next = dev->ebb->hook->captures;
     dev->ebb->hook->captures = c;
     ebb_graphs_are_apart(dev); /* else all of it would be pinned before its first launch */
@@ -347,9 +359,7 @@ void ebb_capture_ended(ebb_device_t *dev, CUresult result, CUstream stream, CUgr
     if (!*link || (result && ebb_is_capturing(stream)))
         return;
     ebb_lock_stay(true);
-    /* Nodes may have been added by its handle before (cuStreamGetCaptureInfo tells it; Warp adds conditions so). Of a capture that
-     * broke, a dead one's may be among them: too many stay, not too few. */
-    if (!result && graph)
+    if (!result && graph) /* nodes may have been added by its handle before (cuStreamGetCaptureInfo) */
         ebb_mentions_add_all(ebb, ebb_graph_mentions(ebb, graph), &(*link)->mentions);
     ebb_lock_stay(false);
     drop(ebb, find_origin(ebb, origin));
@@ -367,13 +377,10 @@ void ebb_capture_stream_ends(const ebb_stream_t *stream)
 static ebb_mentions_t *mentions_of(ebb_t *ebb, CUstream stream)
 {
     capture_t *captures = ebb->hook->captures;
-    CUstreamCaptureStatus status;
-    cuuint64_t id = 0;
     if (captures && !captures->next)
         return &captures->mentions;
-    if (!ebb_driver.cuStreamGetCaptureInfo || ebb_driver.cuStreamGetCaptureInfo(stream, &status, &id) || !id)
-        return ebb_graph_common_mentions(ebb);
-    for (capture_t *c = captures; c; c = c->next)
+    const cuuint64_t id = id_of(stream, NULL);
+    for (capture_t *c = captures; id && c; c = c->next)
         if (c->id == id)
             return &c->mentions;
     return ebb_graph_common_mentions(ebb);

@@ -19,11 +19,11 @@ static void begins(void)
     }
 }
 
-static CUresult began(CUresult result, CUstream stream)
+static CUresult began(CUresult result, CUstream stream, bool anew)
 {
     ebb_device_t *dev = ebb_enter_work();
     if (dev) {
-        ebb_capture_began(dev, result, stream);
+        ebb_capture_began(dev, result, stream, anew);
         ebb_unlock();
     }
     return result;
@@ -32,20 +32,21 @@ static CUresult began(CUresult result, CUstream stream)
 static CUresult begin_capture_old(CUstream stream)
 {
     begins();
-    return began(EBB_PASS(cuStreamBeginCapture, (stream)), stream);
+    return began(EBB_PASS(cuStreamBeginCapture, (stream)), stream, true);
 }
 
 static CUresult begin_capture(CUstream stream, CUstreamCaptureMode mode)
 {
     begins();
-    return began(EBB_PASS(cuStreamBeginCapture_v2, (stream, mode)), stream);
+    return began(EBB_PASS(cuStreamBeginCapture_v2, (stream, mode)), stream, true);
 }
 
 static CUresult begin_capture_to(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
                                  const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode)
 {
     begins();
-    return began(EBB_PASS(cuStreamBeginCaptureToGraph, (stream, graph, nodes, edges, count, mode)), stream);
+    return began(EBB_PASS(cuStreamBeginCaptureToGraph, (stream, graph, nodes, edges, count, mode)), stream,
+                 false);
 }
 
 static CUresult end_capture(CUstream stream, CUgraph *graph)

@@ -261,9 +261,9 @@ void ebb_mentions_list(ebb_t *ebb, const ebb_mentions_t *mentions, ebb_operation
  * otherwise.
  */
 
-/* Around the driver's call that begins a capture. */
+/* Around the driver's call that begins a capture; `anew`: of a new graph. */
 void ebb_capture_begins(ebb_t *ebb);
-void ebb_capture_began(ebb_device_t *dev, CUresult result, CUstream stream);
+void ebb_capture_began(ebb_device_t *dev, CUresult result, CUstream stream, bool anew);
 /* After the call that ends it: what was mentioned becomes the graph's. */
 void ebb_capture_ended(ebb_device_t *dev, CUresult result, CUstream stream, CUgraph graph);
 /* The stream is about to be destroyed, and with it a capture that began on it. */

@@ -330,7 +330,7 @@ CALLED(cuEventCreate, cuEventCreate, 2000, PLAIN, REQUIRED)
 CALLED(cuEventDestroy, cuEventDestroy_v2, 4000, PLAIN, REQUIRED)
 CALLED(cuEventElapsedTime, cuEventElapsedTime, 2000, PLAIN, REQUIRED)
 CALLED(cuStreamIsCapturing, cuStreamIsCapturing, 10000, ASYNC, OPTIONAL)
-CALLED(cuStreamGetCaptureInfo, cuStreamGetCaptureInfo, 10010, ASYNC, OPTIONAL)
+CALLED(cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_v2, 11030, ASYNC, OPTIONAL)
 CALLED(cuStreamGetCtx, cuStreamGetCtx, 9020, ASYNC, OPTIONAL)
 
 PASSED("host functions may not call CUDA, and reach host memory only",
