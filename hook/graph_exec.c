@@ -123,12 +123,14 @@ static void forget(const void *graph)
     ebb_unlock();
 }
 
-static CUresult cloned(CUresult result, const CUgraph *clone, CUgraph of)
+/* What is known by a new graph's handle is a dead one's. `of`: it is a clone, or NULL. */
+static CUresult created(CUresult result, const CUgraph *graph, CUgraph of)
 {
     const ebb_device_t *dev = result ? NULL : ebb_enter_work();
     if (dev) {
-        ebb_graph_forget(dev->ebb, *clone);
-        ebb_graph_mention(dev->ebb, ebb_graph_mentions(dev->ebb, *clone), of);
+        ebb_graph_forget(dev->ebb, *graph);
+        if (of)
+            ebb_graph_mention(dev->ebb, ebb_graph_mentions(dev->ebb, *graph), of);
         ebb_unlock();
     }
     return result;
@@ -189,8 +191,10 @@ PLAIN_CALL(cuGraphDestroy, (CUgraph graph), (forget(graph), EBB_PASS(cuGraphDest
 PLAIN_CALL(cuGraphExecDestroy, (CUgraphExec exec), (forget(exec), EBB_PASS(cuGraphExecDestroy, (exec))))
 PLAIN_CALL(cuGraphRetainUserObject, (CUgraph graph, CUuserObject object, unsigned count, unsigned flags),
            owns(EBB_PASS(cuGraphRetainUserObject, (graph, object, count, flags)), graph))
+PLAIN_CALL(cuGraphCreate, (CUgraph * graph, unsigned flags),
+           created(EBB_PASS(cuGraphCreate, (graph, flags)), graph, NULL))
 PLAIN_CALL(cuGraphClone, (CUgraph * clone, CUgraph of),
-           cloned(EBB_PASS(cuGraphClone, (clone, of)), clone, of))
+           created(EBB_PASS(cuGraphClone, (clone, of)), clone, of))
 PLAIN_CALL(cuGraphExecUpdate,
            (CUgraphExec exec, CUgraph by, CUgraphNode *failed, CUgraphExecUpdateResult *how),
            updated(EBB_PASS(cuGraphExecUpdate, (exec, by, failed, how)), exec, by))

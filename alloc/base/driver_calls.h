@@ -236,6 +236,7 @@ WATCHED(cuStreamEndCapture, cuStreamEndCapture, 10000, ASYNC, OPTIONAL)
 WATCHED(cuStreamWaitEvent, cuStreamWaitEvent, 3020, ASYNC, REQUIRED)
 WATCHED(cuGraphDestroy, cuGraphDestroy, 10000, PLAIN, OPTIONAL)
 WATCHED(cuGraphExecDestroy, cuGraphExecDestroy, 10000, PLAIN, OPTIONAL)
+WATCHED(cuGraphCreate, cuGraphCreate, 10000, PLAIN, OPTIONAL)
 WATCHED(cuGraphClone, cuGraphClone, 10000, PLAIN, OPTIONAL)
 WATCHED(cuGraphInstantiate, cuGraphInstantiate, 10000, PLAIN, OPTIONAL)
 WATCHED(cuGraphInstantiate, cuGraphInstantiate_v2, 11000, PLAIN, OPTIONAL)
@@ -361,7 +362,7 @@ PASSED("memory of other interfaces, known when it is mapped",
        "cuGraphicsResourceGetMappedMipmappedArray cuGraphicsSubResourceGetMappedArray")
 
 PASSED("graphs: questions, order, and nodes that touch no memory of ebb's",
-       "cuGraphCreate cuGraphGet* cuGraphNodeGet* cuGraphNodeFindInClone cuGraphAddDependencies cuGraphRemoveDependencies "
+       "cuGraphGet* cuGraphNodeGet* cuGraphNodeFindInClone cuGraphAddDependencies cuGraphRemoveDependencies "
        "cuGraphAddEmptyNode cuGraphAddEvent* cuGraphEvent* cuGraphExecEvent* cuGraphAddExternalSemaphores* "
        "cuGraphExternalSemaphores* cuGraphExecExternalSemaphores* cuGraphDestroyNode cuGraphExecGetFlags "
        "cuGraphKernelNodeSetAttribute cuGraphKernelNodeCopyAttributes cuGraphBatchMemOpNodeGetParams cuGraphHostNodeGetParams "

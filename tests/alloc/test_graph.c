@@ -195,6 +195,44 @@ static void what_a_graph_mentions_stays_only_where_it_is_launched_as_one(void **
     }
 }
 
+/* What is added by the handle of a child graph that has been asked for is kept for good. When the parent is gone, the driver may give the
+ * handle to a new graph. */
+static void new_graph_is_no_part_of_a_dead_one(void **state)
+{
+    (void)state;
+    enum { GRAPHS = 64 };
+    CUgraph inner, outer, part, graph[GRAPHS];
+    CUgraphExec exec;
+    CUgraphNode node;
+    unsigned same = 0, count = 0;
+    OK(cuGraphCreate(&inner, 0));
+    OK(cuGraphCreate(&outer, 0));
+    OK(cuGraphAddChildGraphNode(&node, outer, NULL, 0, inner));
+    OK(cuGraphChildGraphNodeGetGraph(node, &part));
+    OK(cuGraphDestroy(outer));
+    while (count < GRAPHS && !same) {
+        OK(cuGraphCreate(&graph[count], 0));
+        same = graph[count++] == part ? count : 0;
+    }
+    assert_true(same); /* else nothing would be shown */
+    const CUdeviceptr dst[] = {a, b, c};
+    for (unsigned i = 0; i < 3; i++) {
+        CUDA_MEMSET_NODE_PARAMS set = {.dst = dst[i], .elementSize = 4, .width = FLOATS, .height = 1};
+        OK(cuGraphAddMemsetNode(&node, graph[count - 1], NULL, 0, &set, context));
+    }
+    CUDA_HOST_NODE_PARAMS host = {.fn = do_nothing}; /* it is launched as one */
+    OK(cuGraphAddHostNode(&node, graph[count - 1], NULL, 0, &host));
+    OK(cuGraphInstantiate(&exec, graph[count - 1], 0));
+    OK(cuGraphLaunch(exec, stream));
+    OK(cuStreamSynchronize(stream));
+    assert_int_equal(touch_five(), CUDA_ERROR_OUT_OF_MEMORY);
+    OK(cuGraphExecDestroy(exec));
+    while (count--)
+        OK(cuGraphDestroy(graph[count]));
+    OK(cuGraphDestroy(inner));
+    OK(touch_five());
+}
+
 static void others_come_and_go_while_a_stream_is_captured(void **state)
 {
     (void)state;
@@ -694,6 +732,7 @@ int main(void)
         cmocka_unit_test(captured_work_finds_its_buffers_at_every_launch),
         cmocka_unit_test(memory_that_takes_an_old_address_is_what_the_graph_reaches),
         cmocka_unit_test(what_a_graph_mentions_stays_only_where_it_is_launched_as_one),
+        cmocka_unit_test(new_graph_is_no_part_of_a_dead_one),
         cmocka_unit_test(others_come_and_go_while_a_stream_is_captured),
         cmocka_unit_test(graph_that_does_not_fit_is_launched_node_by_node),
         cmocka_unit_test(changes_of_nodes_are_followed),

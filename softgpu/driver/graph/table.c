@@ -1,5 +1,6 @@
 /* table.c: handles of graphs, nodes and executable graphs: a hash table from numbers to
- * objects, with linear probing. A number is used once.
+ * objects, with linear probing. The number that was given back last is the next one, whatever it was the number of: only of a capture's id
+ * does cuda.h say that it is unique over the life of the process (cuStreamGetCaptureInfo).
  */
 #include "softgpu/driver/graph/graph.h"
 
@@ -8,7 +9,9 @@
 static struct {
     sg_object_t **slot; /* [capacity], a power of two; at most half of it taken */
     size_t capacity, count;
-    uint64_t last;
+    uint64_t last,
+        *unused; /* unused: [unused_count], of numbers up to the last; half the capacity has room for all */
+    size_t unused_count;
 } table;
 
 /* Handles look like addresses of something: aligned, and far from small numbers, so that a handle of another
@@ -33,7 +36,10 @@ static bool grow(void)
 {
     sg_object_t **old = table.slot;
     size_t old_capacity = table.capacity, capacity = old_capacity ? 2 * old_capacity : 256;
-    sg_object_t **slot = calloc(capacity, sizeof *slot);
+    uint64_t *unused = realloc(table.unused, capacity / 2 * sizeof *unused);
+    if (unused)
+        table.unused = unused;
+    sg_object_t **slot = unused ? calloc(capacity, sizeof *slot) : NULL;
     if (!slot)
         return false;
     table.slot = slot;
@@ -49,8 +55,8 @@ bool sg_object_add_locked(sg_object_t *object, sg_object_kind_t kind)
 {
     if (2 * table.count >= table.capacity && !grow())
         return false;
-    table.last += HANDLE_STEP;
-    object->id = handle_base + table.last;
+    object->id =
+        table.unused_count ? table.unused[--table.unused_count] : handle_base + (table.last += HANDLE_STEP);
     object->kind = kind;
     place(object);
     table.count++;
@@ -73,6 +79,7 @@ void sg_object_remove_locked(sg_object_t *object)
     size_t hole = find(object->id);
     table.slot[hole] = NULL;
     table.count--;
+    table.unused[table.unused_count++] = object->id;
     object->id = 0;
     /* What stands behind the hole and was pushed past it moves up. */
     for (size_t i = (hole + 1) & (table.capacity - 1); table.slot[i]; i = (i + 1) & (table.capacity - 1)) {
