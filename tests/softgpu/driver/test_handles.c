@@ -61,7 +61,11 @@ static wrong_t wrong_for(kind_t kind)
 static void wrong_streams_are_invalid_handles(void **state)
 {
     (void)state;
-    const wrong_t w = wrong_for(STREAM);
+    wrong_t w = wrong_for(STREAM);
+    CUstream gone;
+    OK(cuStreamCreate(&gone, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamDestroy(gone));
+    w.handle[w.count - 1] = gone;
     for (int i = 0; i < w.count; i++) {
         CUstream s = w.handle[i];
         CUdeviceptr p;

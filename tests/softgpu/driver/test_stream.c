@@ -1,4 +1,4 @@
-/* Streams, events, host functions, the legacy default stream's rules. */
+/* Streams, events, the legacy default stream's rules, beside what tests/conformance has of them. */
 #include "driver_test.h"
 
 #include <pthread.h>
@@ -24,60 +24,6 @@ static void ops_of_one_stream_run_in_order(void **state)
     OK(cuStreamDestroy(s));
     OK(cuMemFree(p));
     OK(cuMemFree(q));
-}
-
-static void wait_orders_two_streams(void **state)
-{
-    (void)state;
-    CUstream a, b;
-    CUevent e;
-    CUdeviceptr p = device_alloc(8);
-    OK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
-    OK(cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
-    OK(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
-    for (int i = 1; i < 20; i++) {
-        launch_slow_store(a, p, i, SLOW / 20);
-        OK(cuEventRecord(e, a));
-        OK(cuStreamWaitEvent(b, e, 0));
-        OK(cuMemcpyDtoDAsync(p + 4, p, 4, b));
-        OK(cuStreamSynchronize(b));
-        assert_int_equal(read_int(p + 4), i);
-    }
-    OK(cuEventDestroy(e));
-    OK(cuStreamDestroy(a));
-    OK(cuStreamDestroy(b));
-    OK(cuMemFree(p));
-}
-
-static void wait_takes_the_record_that_was_there_when_it_was_called(void **state)
-{
-    (void)state;
-    CUstream a, b, c;
-    CUevent e;
-    CUdeviceptr p = device_alloc(8);
-    OK(cuMemsetD32(p, 0, 2));
-    OK(cuCtxSynchronize());
-    OK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
-    OK(cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
-    OK(cuStreamCreate(&c, CU_STREAM_NON_BLOCKING));
-    OK(cuEventCreate(&e, 0));
-    OK(cuStreamWaitEvent(b, e, 0)); /* never recorded: no wait */
-    OK(cuStreamSynchronize(b));
-    OK(cuEventRecord(e, a));
-    OK(cuStreamWaitEvent(b, e, 0));
-    hold(c);
-    launch_slow_store(c, p, 1, 1);
-    OK(cuEventRecord(e, c)); /* moves the event, not the wait */
-    OK(cuStreamSynchronize(b));
-    assert_int_equal(cuEventQuery(e), CUDA_ERROR_NOT_READY);
-    let_go();
-    OK(cuEventSynchronize(e));
-    assert_int_equal(read_int(p), 1);
-    OK(cuEventDestroy(e));
-    OK(cuStreamDestroy(a));
-    OK(cuStreamDestroy(b));
-    OK(cuStreamDestroy(c));
-    OK(cuMemFree(p));
 }
 
 /* legacy -> blocking, blocking -> legacy; a non-blocking stream is not concerned. */
@@ -222,51 +168,6 @@ static void elapsed_time_covers_the_work_between(void **state)
     OK(cuMemFree(p));
 }
 
-struct call {
-    CUdeviceptr p;
-    _Atomic int calls;
-    CUresult inside;
-};
-
-static void on_host(void *data)
-{
-    struct call *c = data;
-    CUdeviceptr q;
-    usleep(20000);
-    c->inside = cuMemAlloc(&q, 16);
-    c->calls++;
-}
-
-static void host_function_runs_in_order_and_may_not_call_back(void **state)
-{
-    (void)state;
-    CUstream s;
-    struct call c = {.p = device_alloc(4)};
-    OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
-    launch_slow_store(s, c.p, 5, SLOW);
-    OK(cuLaunchHostFunc(s, on_host, &c));
-    OK(cuStreamSynchronize(s));
-    assert_int_equal(c.calls, 1);
-    assert_int_equal(c.inside, CUDA_ERROR_NOT_PERMITTED);
-    OK(cuStreamDestroy(s));
-    OK(cuMemFree(c.p));
-}
-
-static void destroyed_stream_still_finishes_and_its_handle_is_refused(void **state)
-{
-    (void)state;
-    CUstream s;
-    CUdeviceptr p = device_alloc(4);
-    OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
-    launch_slow_store(s, p, 77, SLOW);
-    OK(cuStreamDestroy(s));
-    assert_int_equal(cuStreamSynchronize(s), CUDA_ERROR_INVALID_HANDLE);
-    assert_int_equal(cuStreamDestroy(s), CUDA_ERROR_INVALID_HANDLE);
-    OK(cuCtxSynchronize());
-    assert_int_equal(read_int(p), 77);
-    OK(cuMemFree(p));
-}
-
 /* Random work on several streams, joined by events into one chain: every kernel reads what its predecessor
  * wrote. */
 static void random_event_chains_carry_every_value(void **state)
@@ -335,14 +236,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ops_of_one_stream_run_in_order),
-        cmocka_unit_test(wait_orders_two_streams),
-        cmocka_unit_test(wait_takes_the_record_that_was_there_when_it_was_called),
         cmocka_unit_test(legacy_stream_orders_itself_with_blocking_streams_only),
         cmocka_unit_test(first_launch_of_a_kernel_waits_for_the_context),
         cmocka_unit_test(per_thread_stream_differs_from_thread_to_thread),
         cmocka_unit_test(elapsed_time_covers_the_work_between),
-        cmocka_unit_test(host_function_runs_in_order_and_may_not_call_back),
-        cmocka_unit_test(destroyed_stream_still_finishes_and_its_handle_is_refused),
         cmocka_unit_test(random_event_chains_carry_every_value),
         cmocka_unit_test(threads_with_their_own_streams_do_not_disturb_each_other),
     };
