@@ -136,7 +136,7 @@ static void smallest_budget_is_told_when_it_is_known(void **state)
 {
     (void)state;
     loop_statistics_t s;
-    program_run_t with = run("SOFTGPU_MEMORY=26MiB EBB_PLAN_WAIT=0", "steps=60", "steps=60", &s);
+    program_run_t with = run("SOFTGPU_MEMORY=26MiB EBB_PLAN_WAIT=0 TEST_PLAN_STEPS=5", "steps=60", "steps=60", &s);
     assert_non_null(strstr(with.log, "there is no plan for a budget of "));
     assert_int_equal(s.driven, 0);
 }
