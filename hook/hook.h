@@ -3,7 +3,8 @@
  *
  * A program gets at a function of the driver in three ways, and each leads here:
  *   dlsym or dlvsym on a handle of libcuda   libebb exports both (preloaded, it comes first). A name in the table is answered
- *                                            with ebb's function if the real look-up finds one as well; anything else goes to
+ *                                            with ebb's function if the real look-up finds one as well, a function of the driver's
+ *                                            that is not in the table as unknown.c says; anything else goes to
  *                                            the real dlsym as if nothing had been in between (by a jump, so that RTLD_NEXT
  *                                            still sees its caller), and so does what the driver itself looks up
  *   cuGetProcAddress, v1 and v2              ebb's own, reached by the first way. The real one is asked first: its answer
@@ -47,6 +48,9 @@ const ebb_entry_t *ebb_entry_by_name(const char *name, int version, unsigned lon
 void *ebb_hook_of(const ebb_entry_t *entry, unsigned long long flags);
 /* Ebb's function for an exported symbol of the driver, or NULL. */
 void *ebb_hook_by_symbol(const char *symbol);
+
+/* Whether the table passes such a function, in whatever form. */
+bool ebb_is_passed(const char *symbol);
 
 /* Whether code lies in the shared library of which the file's name begins so. Any thread. */
 bool ebb_is_code_of(const void *code, const char *library);

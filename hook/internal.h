@@ -362,6 +362,19 @@ ebb_status_t ebb_table_pin(ebb_buffer_t *buffer);
 /* The memory is freed or set. */
 void ebb_table_gone(ebb_t *ebb, CUdeviceptr base, size_t bytes);
 
+/* ---- functions of the driver that ebb does not know (unknown.c) ---- */
+
+/* Those of a driver that is newer than driver_calls.h, and newer forms of its rows: cuda.core calls cuMemcpyWithAttributesAsync where the driver is of
+ * CUDA 13.2 (NVIDIA/cuda-python). What they touch is anybody's guess. To look one up is harmless, and libraries look up all that they know of; so an
+ * entry point is answered that goes on to the function with the arguments as they came. At its first call everything is made resident, and nothing
+ * leaves the device any more; if there is no room for it, it returns CUDA_ERROR_OUT_OF_MEMORY instead, and may be called again. */
+
+enum { EBB_UNKNOWNS = 256 };
+
+/* The entry point that stands for it. If none is left, or no host memory, the function itself, and all that is done at once. Any thread, lock not
+ * held. */
+void *ebb_unknown(const char *name, void *real);
+
 /* ---- what this folder remembers of the process (ebb_t's `hook`); guarded by ebb_lock() but for what is atomic ---- */
 
 /* tables.c */
@@ -392,6 +405,8 @@ struct ebb_hook {
     atomic_bool sync_memops;
     struct ebb_texture *textures;
     ebb_pointer_table_t pointers;
+    /* unknown.c */
+    _Atomic(struct ebb_unknown *) unknown[EBB_UNKNOWNS];
 };
 
 #endif

@@ -66,6 +66,52 @@ void *ebb_hook_by_symbol(const char *symbol)
     return NULL;
 }
 
+/* ---- the rest ---- */
+
+#define PASSED(reason, names)                    names,
+#define CALLED(name, symbol, version, form, use) #name,
+static const char *const passed[] = {
+#include "alloc/base/driver_calls.h"
+};
+
+/* Whether such a list has the name, of so many letters. */
+static bool names(const char *list, const char *name, size_t length)
+{
+    while (*(list += strspn(list, " "))) {
+        const size_t here = strcspn(list, " ");
+        if (list[here - 1] == '*' ? length >= here - 1 && !strncmp(list, name, here - 1)
+                                  : length == here && !strncmp(list, name, here))
+            return true;
+        list += here;
+    }
+    return false;
+}
+
+bool ebb_is_passed(const char *symbol)
+{
+    size_t length =
+        strcspn(symbol, "_"); /* a form's number, and what it says of the default stream, follow */
+    for (size_t i = 0; i < sizeof passed / sizeof passed[0]; i++)
+        if (names(passed[i], symbol, length))
+            return true;
+    return false;
+}
+
+/* The table has rows of that name, of which none answers: a form whose addresses have 32 bits. */
+static bool is_of_32_bits(const char *name)
+{
+    const ebb_entry_t *e = ebb_entries;
+    while (e->name && strcmp(e->name, name))
+        e++;
+    return e->name;
+}
+
+/* What is answered for a function of the driver's for which there is no entry. */
+static void *without_entry(const char *symbol, void *real)
+{
+    return ebb_is_passed(symbol) || is_of_32_bits(symbol) ? real : ebb_unknown(symbol, real);
+}
+
 /* ---- cuGetProcAddress ---- */
 
 /* What the driver has given for a name must be the form that the entry stands for: a newer driver may know a
@@ -87,19 +133,12 @@ static CUresult proc_address(const char *name, void **out, int version, cuuint64
         return CUDA_ERROR_NOT_INITIALIZED;
     CUdriverProcAddressQueryResult ignored;
     CUresult result = ebb_driver.cuGetProcAddress_v2(name, out, version, flags, status ? status : &ignored);
-    const ebb_entry_t *e = result || !name || !out || !*out ? NULL : ebb_entry_by_name(name, version, flags);
-    if (!e)
+    if (result || !name || strncmp(name, "cu", 2) || !out || !*out) /* the runtime asks for "", too */
         return result;
-    if (is_form(e, *out, flags)) {
-        *out = ebb_hook_of(e, flags);
-        return result;
-    }
-    ebb_log(EBB_WARN, "this driver has a form of %s that ebb does not know", name);
-    const ebb_device_t *dev = ebb_enter_any();
-    if (dev) {
-        ebb_keep_everything(dev->ebb, "a function that ebb does not know may touch it");
-        ebb_unlock();
-    }
+    const ebb_entry_t *e = ebb_entry_by_name(name, version, flags);
+    *out = !e                        ? without_entry(name, *out)
+           : is_form(e, *out, flags) ? ebb_hook_of(e, flags)
+                                     : ebb_unknown(name, *out);
     return result;
 }
 
@@ -140,12 +179,11 @@ void *ebb_answer_dlsym(void *handle, const char *name, const void *caller)
     }
     if (!name || name[0] != 'c' || name[1] != 'u')
         return NULL;
-    void *ours = ebb_hook_by_symbol(name);
-    if (!ours || is_of_driver(caller))
+    if (is_of_driver(caller))
         return NULL;
-    void *real = ebb_real_dlsym(handle, name);
-    if (!real || real == ours)
+    void *ours = ebb_hook_by_symbol(name), *real = ebb_real_dlsym(handle, name);
+    if (!real || real == ours || (!ours && !is_of_driver(real)))
         return NULL;
     ebb_driver_seen(handle);
-    return ebb_have_driver() ? ours : NULL;
+    return !ebb_have_driver() ? NULL : ours ? ours : without_entry(name, real);
 }

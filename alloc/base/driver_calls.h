@@ -292,7 +292,7 @@ PASSED("contexts, but for their end: what is current is asked of the driver at e
        "cuCtxCreate cuCtxAttach cuCtxSetCurrent cuCtxGet* cuCtxSetFlags cuCtxSetLimit cuCtxSetCacheConfig "
        "cuCtxSetSharedMemConfig cuCtxResetPersistingL2Cache cuCtxRecordEvent cuCtxWaitEvent cuDevicePrimaryCtxSetFlags "
        "cuGreenCtx* cuCtxFromGreenCtx cuStreamGetGreenCtx cuDeviceGetDevResource cuDevResourceGenerateDesc "
-       "cuDevSmResourceSplitByCount")
+       "cuDevSmResource*")
 CALLED(cuCtxGetDevice, cuCtxGetDevice, 2000, PLAIN, REQUIRED)
 CALLED(cuCtxGetCurrent, cuCtxGetCurrent, 4000, PLAIN, REQUIRED)
 CALLED(cuThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode, 10010, PLAIN, REQUIRED)
@@ -361,10 +361,13 @@ PASSED("memory of other interfaces, known when it is mapped",
        "cuGraphicsUnmapResources cuGraphicsUnregisterResource cuGraphicsResourceSetMapFlags "
        "cuGraphicsResourceGetMappedMipmappedArray cuGraphicsSubResourceGetMappedArray")
 
+PASSED("OpenGL, VDPAU and EGL, whose memory is known when it is mapped; a frame of the program's own memory that it presents to an EGL stream is not",
+       "cuGL* cuWGLGetDevice cuVDPAU* cuEGLStream* cuEventCreateFromEGLSync cuGraphicsGL* cuGraphicsVDPAU* cuGraphicsEGL* cuGraphicsResourceGetMappedEglFrame")
+
 PASSED("graphs: questions, order, and nodes that touch no memory of ebb's",
        "cuGraphGet* cuGraphNodeGet* cuGraphNodeFindInClone cuGraphAddDependencies cuGraphRemoveDependencies "
        "cuGraphAddEmptyNode cuGraphAddEvent* cuGraphEvent* cuGraphExecEvent* cuGraphAddExternalSemaphores* "
-       "cuGraphExternalSemaphores* cuGraphExecExternalSemaphores* cuGraphDestroyNode cuGraphExecGetFlags "
+       "cuGraphExternalSemaphores* cuGraphExecExternalSemaphores* cuGraphDestroyNode cuGraphExecGet* "
        "cuGraphKernelNodeSetAttribute cuGraphKernelNodeCopyAttributes cuGraphBatchMemOpNodeGetParams cuGraphHostNodeGetParams "
        "cuGraphAddMemFreeNode cuGraphConditionalHandleCreate cuGraphDebugDotPrint cuGraphReleaseUserObject "
        "cuDeviceGetGraphMemAttribute cuDeviceSetGraphMemAttribute")

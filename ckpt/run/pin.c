@@ -96,25 +96,45 @@ void ebb_buffer_release(ebb_buffer_t *b)
         b->held--;
 }
 
-ebb_status_t ebb_buffer_bring(ebb_buffer_t *b)
+/* What the operation needs, which is none of the program's: it is no part of a step. */
+static ebb_status_t bring(ebb_device_t *dev, ebb_operation_t op)
 {
-    ebb_device_t *dev = b->range->device;
     ebb_stream_t *stream = dev->run->pins->stream;
     CUstream handle;
-    if (b->range->mapped && !b->residence)
-        return 0; /* it never left */
     if (!stream) {
         EBB_DRIVER(cuStreamCreate, 0, (&handle, CU_STREAM_NON_BLOCKING));
         stream = dev->run->pins->stream = ebb_stream_of(dev, handle);
     }
-    ebb_access_t access = {.buffer = b};
-    ebb_operation_t op = {
-        .kind = EBB_OTHER, .name = "pin", .stream = stream, .access = &access, .access_count = 1};
-    ebb_pinned_call_is_final();               /* it may have changed something already */
-    EBB_TRY(ebb_residence_acquire(dev, &op)); /* none of the program's: it is no part of a step */
+    op.stream = stream;
+    ebb_pinned_call_is_final(); /* it may have changed something already */
+    EBB_TRY(ebb_residence_acquire(dev, &op));
     CUresult result = ebb_await_stream(ebb_stream_handle(stream));
     ebb_residence_release(&op);
     return (ebb_status_t)result;
+}
+
+ebb_status_t ebb_buffer_bring(ebb_buffer_t *b)
+{
+    ebb_access_t access = {.buffer = b};
+    if (b->range->mapped && !b->residence)
+        return 0; /* it never left */
+    return bring(b->range->device,
+                 (ebb_operation_t){.kind = EBB_OTHER, .name = "pin", .access = &access, .access_count = 1});
+}
+
+ebb_status_t ebb_bring_everything(ebb_t *ebb, const char *why)
+{
+    ebb_visit_t visit;
+    ebb_interrupt_all(ebb, why);
+    for (unsigned i = 0; i < ebb->device_count; i++)
+        if (ebb->device[i].context) {
+            EBB_TRY(ebb_device_visit(&ebb->device[i], &visit));
+            const ebb_status_t status =
+                bring(&ebb->device[i], (ebb_operation_t){.kind = EBB_OTHER, .name = "pin", .opaque = true});
+            ebb_device_return(visit);
+            EBB_TRY(status);
+        }
+    return 0;
 }
 
 ebb_status_t ebb_buffer_pin(ebb_buffer_t *b)

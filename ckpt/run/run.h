@@ -110,6 +110,8 @@ void ebb_buffer_release(ebb_buffer_t *buffer);
 
 /* Resident, its bytes there when it returns; it may leave again. */
 ebb_status_t ebb_buffer_bring(ebb_buffer_t *buffer);
+/* The same of all buffers of all devices. CUDA_ERROR_OUT_OF_MEMORY: they do not fit, and some may have come. */
+ebb_status_t ebb_bring_everything(ebb_t *ebb, const char *why);
 /* Holds it and makes it resident; the host waits until its bytes are there. CUDA_ERROR_OUT_OF_MEMORY: it does
  * not fit beside what else must stay. */
 ebb_status_t ebb_buffer_pin(ebb_buffer_t *buffer);

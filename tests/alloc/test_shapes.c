@@ -1,7 +1,9 @@
 /* Operations of every shape on buffers that have been evicted: preloaded, with a budget that holds a part of what is
  * allocated, contents compared with a model on the host after each. */
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -59,14 +61,19 @@ static void fill(void)
     evict();
 }
 
-static void compare(void)
+static void compare_now(void)
 {
-    OK(cuStreamSynchronize(stream));
-    evict();
     OK(cuMemcpyDtoH(seen, a, BUFFER));
     assert_memory_equal(seen, model_a, BUFFER);
     OK(cuMemcpyDtoH(seen, b, BUFFER));
     assert_memory_equal(seen, model_b, BUFFER);
+}
+
+static void compare(void)
+{
+    OK(cuStreamSynchronize(stream));
+    evict();
+    compare_now();
 }
 
 /* `width` bytes of `rows` rows from (x, y) to (x, y). */
@@ -273,6 +280,43 @@ static void what_is_not_the_buffers_is_refused(void **state)
     assert_int_equal(cuMemcpy2D(&rows), CUDA_ERROR_INVALID_VALUE);
 }
 
+typedef CUresult (*copy_with_t)(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
+                                CUmemcpyAttributes *attributes, CUstream stream);
+
+/* By each way to find one. */
+static copy_with_t newer_copy(bool by_symbol)
+{
+    CUdriverProcAddressQueryResult found;
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), *copy = NULL;
+    assert_non_null(driver);
+    if (by_symbol)
+        copy = dlsym(driver, "cuMemcpyWithAttributesAsync");
+    else
+        OK(cuGetProcAddress("cuMemcpyWithAttributesAsync", &copy, 13020, 0, &found));
+    assert_non_null(copy);
+    return (copy_with_t)copy;
+}
+
+/* CUDA 13.2's, which no table of ebb's has. The last test: from then on nothing is evicted. */
+static void what_is_unknown_finds_everything_or_is_refused(void **state)
+{
+    (void)state;
+    CUmemcpyAttributes plain = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    fill();
+    for (int by_symbol = 0; by_symbol <= 1; by_symbol++)
+        assert_int_equal(newer_copy(by_symbol)(b, a, BUFFER, &plain, stream), CUDA_ERROR_OUT_OF_MEMORY);
+    compare();
+    evict();
+    for (int i = 0; i < CHURN; i++)
+        OK(cuMemFree(churn[i]));
+    for (int by_symbol = 0; by_symbol <= 1; by_symbol++)
+        OK(newer_copy(by_symbol)(b, a, BUFFER / 2, &plain, stream));
+    OK(cuStreamSynchronize(stream));
+    memcpy(model_b, model_a, BUFFER / 2);
+    assert_int_equal(newer_copy(true)(b, a, 0, &plain, stream), CUDA_ERROR_INVALID_VALUE);
+    compare_now();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -284,6 +328,7 @@ int main(void)
         cmocka_unit_test(rows_are_set_in_evicted_buffers),
         cmocka_unit_test(pitched_memory_is_served),
         cmocka_unit_test(what_is_not_the_buffers_is_refused),
+        cmocka_unit_test(what_is_unknown_finds_everything_or_is_refused),
     };
     setenv("EBB_BUDGET", "20MiB", 1);
     setenv("SOFTGPU_MEMORY", "1GiB", 1);

@@ -13,6 +13,11 @@ set(SG_OTHER_NAME cuCtxGetDevice_v2 cuCtxSynchronize_v2)
 # Forms under a second name: cuda.h defines cuGraphInstantiate as cuGraphInstantiateWithFlags, and cuda.bindings asks for that version of it.
 set(SG_SECOND_NAME "{\"cuGraphInstantiate\", 11040, sg_at_cuGraphInstantiateWithFlags, NULL},")
 
+# What drivers of CUDA 13.2 have beyond the headers of 13.0 (NVIDIA/cuda-python, issue 2365): a driver may be newer than what programs were built with.
+set(SG_NEWER cuMemcpyWithAttributesAsync cuMemcpyWithAttributesAsync_ptsz)
+set(versions_cuMemcpyWithAttributesAsync 13020)
+set(parameters_cuMemcpyWithAttributesAsync_13020 "CUdeviceptr_v2 dst, CUdeviceptr_v2 src, size_t size, CUmemcpyAttributes *attr, CUstream hStream")
+
 function(sg_gate out names_file)
   find_file(SG_TYPEDEFS cudaTypedefs.h PATHS ${CUDAToolkit_INCLUDE_DIRS} NO_DEFAULT_PATH)
   file(STRINGS ${SG_TYPEDEFS} typedefs REGEX "PFN_cu[A-Za-z0-9_]+\\)\\(")
@@ -25,6 +30,7 @@ function(sg_gate out names_file)
     endif()
   endforeach()
   file(STRINGS ${names_file} symbols)
+  list(APPEND symbols ${SG_NEWER})
   foreach(symbol ${symbols})
     string(REGEX MATCH "^(cu[A-Za-z0-9]+)(_v[0-9]+)?(_pt[ds][sz])?$" _ ${symbol})
     list(APPEND names ${CMAKE_MATCH_1})

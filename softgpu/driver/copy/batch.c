@@ -114,6 +114,24 @@ ASYNC_CALL(cuMemcpyBatchAsync,
             size_t *first, size_t attribute_count, size_t *failed, CUstream stream),
            copy_batch(&(batch_t){dst, src, bytes, count, attributes, first, attribute_count}, failed, stream))
 
+/* One copy, also in the legacy default stream. */
+static CUresult copy_with(const sg_box_t *b, const CUmemcpyAttributes *attributes, CUstream stream)
+{
+    SG_TRY(sg_enter_context());
+    sg_op_t *op = NULL;
+    if (!b->width || !attributes)
+        return CUDA_ERROR_INVALID_VALUE;
+    SG_TRY(sg_capture_refuse(stream));
+    SG_TRY(box_of_batch(b, attributes->srcAccessOrder, attributes->flags, &op));
+    return sg_submit(stream, op, false);
+}
+
+/* CUDA 13.2. No header of 13.0 has it. */
+ASYNC_CALL(cuMemcpyWithAttributesAsync,
+           (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUmemcpyAttributes *attributes, CUstream stream),
+           copy_with(&(sg_box_t){.dst = dst, .src = src, .width = bytes, .rows = 1, .slices = 1}, attributes,
+                     stream))
+
 /* One end of a 3D operation; 0 stands for tightly packed. */
 static CUresult end_of(const CUmemcpy3DOperand *o, const CUextent3D *e, CUdeviceptr *at, size_t *pitch,
                        size_t *slice)
