@@ -149,7 +149,7 @@ static void set_up(int argc, char **argv)
     CHECK(ebb_driver.cuStreamCreate(&bench.clock, CU_STREAM_NON_BLOCKING));
     for (size_t i = 0; i < bench.count; i++) {
         CHECK(ebb_heap_alloc(device0, &(ebb_request_t){.bytes = bench.bytes}, &bench.buffer[i]));
-        CHECK(ebb_host_alloc(device0, bench.bytes, &bench.host[i]));
+        CHECK(ebb_host_alloc(device0, bench.bytes, false, &bench.host[i]));
         if (!bench.host[i].pinned)
             exit(1);
         memset(bench.host[i].at, (int)i, bench.bytes);

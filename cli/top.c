@@ -166,9 +166,9 @@ static void print_memory(const ebb_statistics_t *s, const ebb_device_list_t *lis
                ebb_cli_mib(d->mapped_bytes), ebb_cli_mib(d->budget_bytes), ebb_cli_mib(d->peak_bytes),
                ebb_cli_mib(d->live_bytes));
     }
-    printf("host      %.1f of %.1f MiB pinned, %.1f at most; %.1f pageable\n", ebb_cli_mib(s->host_bytes),
-           ebb_cli_mib(s->host_budget_bytes), ebb_cli_mib(s->host_peak_bytes),
-           ebb_cli_mib(s->pageable_bytes));
+    printf("host      %.1f of %.1f MiB pinned, %.1f at most; %.1f pageable; %.1f on disk\n",
+           ebb_cli_mib(s->host_bytes), ebb_cli_mib(s->host_budget_bytes), ebb_cli_mib(s->host_peak_bytes),
+           ebb_cli_mib(s->pageable_bytes), ebb_cli_mib(s->disk_bytes));
 }
 
 /* Milliseconds: between two looks; else of the driven steps, else of all since the program began; 0: there was none. */

@@ -24,6 +24,11 @@ ebb_traffic_t ebb_traffic(ebb_device_t *dev)
     t.host_budget_bytes = u.budget_bytes;
     t.pageable_bytes = ebb_pageable_usage(dev->ebb).bytes;
     t.pageable_peak_bytes = ebb_pageable_usage(dev->ebb).peak_bytes;
+    const ebb_disk_t *disk = &dev->ebb->offload->disk;
+    t.disk_bytes = disk->bytes;
+    t.disk_peak_bytes = disk->peak_bytes;
+    t.disk_written_bytes = disk->written_bytes;
+    t.disk_read_bytes = disk->read_bytes;
     return t;
 }
 
@@ -135,7 +140,7 @@ ebb_status_t ebb_copy_out(ebb_buffer_t *b, ebb_host_t host, ebb_mark_t *done)
         return CUDA_ERROR_OUT_OF_MEMORY;
     EBB_TRY(ebb_buffer_join(s, b));
     if (!host.pinned)
-        EBB_TRY(ebb_stage_out(dev, b->address, host.at, b->bytes));
+        EBB_TRY(ebb_stage_out(dev, b->address, host, b->bytes));
     for (size_t at = 0, bytes; host.pinned && at < b->bytes; at += bytes) {
         bytes = b->bytes - at < EBB_PIECE_BYTES ? b->bytes - at : EBB_PIECE_BYTES;
         EBB_TRY(admit(dev, bytes));
@@ -151,7 +156,7 @@ ebb_status_t ebb_copy_in(ebb_buffer_t *b, ebb_host_t host, ebb_mark_t *done)
     ebb_device_t *dev = b->range->device;
     EBB_DCHECK(b->range->mapped);
     EBB_TRY(host.pinned ? ebb_copy_issue(dev, EBB_IN, b->address, host.at, b->bytes)
-                        : ebb_stage_in(dev, b->address, host.at, b->bytes));
+                        : ebb_stage_in(dev, b->address, host, b->bytes));
     *done = ebb_mark_here(ebb_copy_stream(dev, EBB_IN));
     return 0;
 }

@@ -121,14 +121,15 @@ void ebb_pinned_check(ebb_device_t *dev);
 /* ---- where contents go (host.c) ---- */
 
 /* Where evicted contents go: pinned memory first, and when no more can be pinned, ordinary
- * pageable memory, which costs a second copy by the CPU but is far better than refusing the program memory.
+ * pageable memory, which costs a second copy by the CPU but is far better than refusing the program memory; when that is short, too, a
+ * disk, if there is one (EBB_DISK; internal.h).
  *
  * Pageable memory is bounded by what the machine and its control group have left, less a sixteenth of it all;
  * EBB_PAGEABLE=0 forbids it. */
 
 typedef struct ebb_host {
-    void *at; /* NULL: none */
-    bool pinned;
+    void *at; /* NULL: none. No address, but this folder's, if it is on disk */
+    bool pinned, on_disk;
     size_t bytes; /* of the block; what is in it may be less */
 } ebb_host_t;
 
@@ -136,14 +137,15 @@ typedef struct ebb_pageable_usage {
     size_t bytes, peak_bytes;
 } ebb_pageable_usage_t;
 
-/* Contents undefined. CUDA_ERROR_OUT_OF_MEMORY (noted): neither kind is to be had; the log has said why. */
-ebb_status_t ebb_host_alloc(ebb_device_t *dev, size_t bytes, ebb_host_t *out);
+/* Contents undefined. CUDA_ERROR_OUT_OF_MEMORY (noted): no kind is to be had; the log has said why. `spare`: a copy that can be done without is not
+ * worth a disk's time. */
+ebb_status_t ebb_host_alloc(ebb_device_t *dev, size_t bytes, bool spare, ebb_host_t *out);
 /* Nothing may be under way to or from it. */
 void ebb_host_free(ebb_device_t *dev, ebb_host_t host);
 
 ebb_pageable_usage_t ebb_pageable_usage(ebb_t *ebb);
 
-/* Moves what is in a pageable block into a pinned one, if there is one to be had. */
+/* Moves what is in another block into a pinned one. False: there is none to be had, or the disk fails. */
 bool ebb_host_pin(ebb_device_t *dev, ebb_host_t *host);
 
 /* ---- the copy engine (copy.c): ordered on its own two streams, by events against all others ---- */
@@ -169,11 +171,11 @@ ebb_status_t ebb_copy_pieces(ebb_device_t *dev, ebb_direction_t direction, CUdev
 ebb_link_t ebb_link(ebb_device_t *dev);
 
 /* Copies all of a buffer, after everything that touched it so far. `done`: where the copy ends. The buffer
- * must be mapped, `host` be of its size at least. Host memory that is not pinned is filled when this returns. After a
+ * must be mapped, `host` be of its size at least. What is not pinned is filled when this returns. After a
  * failure a part may still be under way on the engine's stream. */
 ebb_status_t ebb_copy_out(ebb_buffer_t *buffer, ebb_host_t host, ebb_mark_t *done);
-/* Copies back. Nothing that is under way may touch the buffer; what follows must join `done`. Host memory
- * that is not pinned is free at once. After a failure a part may be under way. */
+/* Copies back. Nothing that is under way may touch the buffer; what follows must join `done`. What
+ * is not pinned is free at once. After a failure a part may be under way. */
 ebb_status_t ebb_copy_in(ebb_buffer_t *buffer, ebb_host_t host, ebb_mark_t *done);
 
 /* Sets aside the pinned blocks through which pageable memory is copied, before other things take what may be pinned. */
@@ -196,6 +198,8 @@ typedef struct ebb_traffic {
     size_t host_peak_bytes; /* pinned at most */
     size_t host_budget_bytes;
     size_t pageable_bytes, pageable_peak_bytes;
+    size_t disk_bytes, disk_peak_bytes;
+    uint64_t disk_written_bytes, disk_read_bytes;
 } ebb_traffic_t;
 ebb_traffic_t ebb_traffic(ebb_device_t *dev);
 /* What counts up to `in_flight_peak_bytes` is counted here. */

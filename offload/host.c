@@ -88,27 +88,26 @@ static void *alloc_pageable(ebb_t *ebb, size_t bytes)
 
 static void *alloc_pinned(ebb_device_t *dev, size_t bytes)
 {
-    return ebb_options.pageable ? ebb_pinned_alloc_content(dev, bytes) : ebb_pinned_alloc(dev, bytes);
+    return ebb_options.pageable || *ebb_options.disk ? ebb_pinned_alloc_content(dev, bytes)
+                                                     : ebb_pinned_alloc(dev, bytes);
 }
 
-ebb_status_t ebb_host_alloc(ebb_device_t *dev, size_t bytes, ebb_host_t *out)
+ebb_status_t ebb_host_alloc(ebb_device_t *dev, size_t bytes, bool spare, ebb_host_t *out)
 {
     *out = (ebb_host_t){.at = alloc_pinned(dev, bytes), .pinned = true, .bytes = bytes};
     if (out->at)
         return 0;
-    if (!ebb_options.pageable)
-        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory", bytes);
-    *out = (ebb_host_t){.at = alloc_pageable(dev->ebb, bytes), .bytes = bytes};
+    ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory", bytes);
+    if (ebb_options.pageable)
+        *out = (ebb_host_t){.at = alloc_pageable(dev->ebb, bytes), .bytes = bytes};
+    if (!out->at && *ebb_options.disk && !spare)
+        *out = (ebb_host_t){.at = ebb_disk_alloc(dev, bytes), .on_disk = true, .bytes = bytes};
     return out->at ? 0 : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-void ebb_host_free(ebb_device_t *dev, ebb_host_t host)
+static void free_pageable(ebb_t *ebb, ebb_host_t host)
 {
-    ebb_pageable_t *pageable = &dev->ebb->offload->pageable;
-    if (!host.at || host.pinned) {
-        ebb_pinned_free(dev, host.at, host.bytes);
-        return;
-    }
+    ebb_pageable_t *pageable = &ebb->offload->pageable;
     const size_t bytes = whole_pages(host.bytes);
     pageable->bytes -= bytes;
     unsigned i = 0;
@@ -123,6 +122,34 @@ void ebb_host_free(ebb_device_t *dev, ebb_host_t host)
     pageable->kept[i].bytes = bytes;
 }
 
+void ebb_host_free(ebb_device_t *dev, ebb_host_t host)
+{
+    if (!host.at || host.pinned)
+        ebb_pinned_free(dev, host.at, host.bytes);
+    else if (host.on_disk)
+        ebb_disk_free(dev->ebb, host.at);
+    else
+        free_pageable(dev->ebb, host);
+}
+
+/* Into a pinned block. */
+static ebb_status_t move(ebb_device_t *dev, void *to, ebb_host_t from)
+{
+    const size_t piece = from.on_disk ? ebb_stage_piece(dev) : from.bytes;
+    const void *content = from.at;
+    for (size_t at = 0; at < from.bytes; at += piece) {
+        const size_t bytes = from.bytes - at < piece ? from.bytes - at : piece;
+        if (from.on_disk)
+            EBB_TRY(ebb_stage_read(dev, from, at, bytes, &content));
+        for (size_t i = 0, count; i < bytes; i += count) {
+            void *part = (char *)to + at + i;
+            count = ebb_pinned_piece(dev, &part, bytes - i);
+            memcpy(part, (const char *)content + i, count);
+        }
+    }
+    return 0;
+}
+
 bool ebb_host_pin(ebb_device_t *dev, ebb_host_t *host)
 {
     const size_t bytes = host->bytes;
@@ -131,14 +158,11 @@ bool ebb_host_pin(ebb_device_t *dev, ebb_host_t *host)
     ebb_host_t better = {.at = alloc_pinned(dev, bytes), .pinned = true, .bytes = bytes};
     if (!better.at)
         return false;
-    for (size_t at = 0, count; at < bytes; at += count) {
-        void *part = (char *)better.at + at;
-        count = ebb_pinned_piece(dev, &part, bytes - at);
-        memcpy(part, (const char *)host->at + at, count);
-    }
-    ebb_host_free(dev, *host);
-    *host = better;
-    return true;
+    const bool moved = !move(dev, better.at, *host);
+    ebb_host_free(dev, moved ? *host : better);
+    if (moved)
+        *host = better;
+    return moved;
 }
 
 ebb_pageable_usage_t ebb_pageable_usage(ebb_t *ebb)

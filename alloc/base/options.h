@@ -74,6 +74,9 @@ typedef struct ebb_policy {
       "ask for huge pages for host memory; 0 where memory is so fragmented that finding them takes long")    \
     X(EBB_PAGEABLE, SWITCH, pageable, "1", 0, 1,                                                             \
       "evict to pageable memory, slowly, when no more may be pinned")                                        \
+    X(EBB_DISK, TEXT, disk, "", 0, 0,                                                                        \
+      "folder, or `folder:BYTES`, for what leaves the device when host memory is short: in a file without "  \
+      "a name, on a local file system")                                                                      \
     X(EBB_CLEAN, SWITCH, clean, "1", 0, 1,                                                                   \
       "do not copy out again what the host still has the same bytes of (by hashes)")                         \
     X(EBB_POLICY, POLICY, policy, "auto", 0, 0,                                                              \
@@ -155,7 +158,7 @@ typedef struct ebb_options {
     ebb_link_rates_t link;
     ebb_policy_t policy;
     char on_mismatch[16];
-    char harmless[1024], trace[1024], plan[1024], save_plan[1024], stats[1024], log[16];
+    char disk[1024], harmless[1024], trace[1024], plan[1024], save_plan[1024], stats[1024], log[16];
     ebb_log_level_t log_level; /* what `log` says */
 } ebb_options_t;
 

@@ -98,7 +98,11 @@ EBB_FUNCTION unsigned ebb_device_count(void);
     X(changes, "times a step of another kind or size followed its own plan at once") \
     X(stale_words, "pointers in arguments that were not taken for operands, because the host has not filled in these words") \
     X(obscure, "launches that counted as touching everything, because nothing is known of what they reach") \
-    X(spared_bytes, "of planned copies out that were spared, because the host has had the same bytes")
+    X(spared_bytes, "of planned copies out that were spared, because the host has had the same bytes") \
+    X(disk_bytes, "in the file of `EBB_DISK` now, because host memory was short") \
+    X(disk_peak_bytes, "the same at most") \
+    X(disk_written_bytes, "written to it") \
+    X(disk_read_bytes, "read from it")
 // clang-format on
 
 typedef struct ebb_statistics {

@@ -11,6 +11,7 @@ or far more: the same hashes, and never more of the device in use than the budge
   --with LIST    axes, any of them together:
     small-host       next to no pinned memory for ebb, and no pageable: the program may be refused memory
     pageable         little pinned memory, the rest goes to pageable memory
+    disk             little pinned memory, the rest goes to a file (EBB_DISK)
     failing-install  (--repeats) one of the last calls of the driver before ebb begins to drive a plan fails
     streams, threads at least two of them
     arenas           buffers are cut from few large allocations, as PyTorch cuts them
@@ -62,7 +63,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 MODES = ("budgets", "faults", "repeats")
-AXES = ("small-host", "pageable", "failing-install", "streams", "threads", "arenas", "deterministic", "tables", "lengths", "interface")
+AXES = ("small-host", "pageable", "failing-install", "streams", "threads", "arenas", "deterministic", "tables", "lengths", "interface",
+        "disk")
 ARGUMENT_AXES = ("streams", "threads", "arenas", "tables", "lengths", "interface")
 FIRST_MEAN_SEED = 100000
 LEAST_REGRESSION_RUNS = 5
@@ -74,7 +76,7 @@ FAULTS = ("alloc free host map unmap copy set launch event stream sync any cuMem
           " cuMemcpyDtoHAsync cuMemcpyHtoDAsync cuEventRecord cuEventQuery cuStreamWaitEvent cuEventSynchronize").split()
 # A failed unmapping or free is not made again and leaves something behind; one of these may not.
 CLEAN_FAULT = re.compile(r"(alloc|event|stream|sync|launch|copy|set|cuEvent|cuStream|cuMemcpy|cuMemCreate)[A-Za-z]*@[0-9]+")
-NOTHING_LEFT = re.compile(r'"live_bytes": 0, .*"host_bytes": 0, .*"pageable_bytes": 0, ')
+NOTHING_LEFT = re.compile(r'"live_bytes": 0, .*"host_bytes": 0, .*"pageable_bytes": 0, .*"disk_bytes": 0, ')
 # What ebb says when it has installed a plan, or could not: what comes before is the installation.
 INSTALLED = re.compile(r"^ebb: (plan: |a new plan: |.*could not be installed)", re.M)
 TRACED_CALL = re.compile(r"^\d+ (cu\w+)\(")
@@ -293,13 +295,15 @@ class Program:
         if "small-host" in self.kind.axes:
             settings["EBB_HOST_BUDGET"] = str(self.small_host())
             settings["EBB_PAGEABLE"] = "1" if "pageable" in self.kind.axes else "0"
-        elif "pageable" in self.kind.axes or self.is_mean:
+        elif "pageable" in self.kind.axes or "disk" in self.kind.axes or self.is_mean:
             share = 20 + self.draw("pageable", 140)
-            if self.is_mean and "pageable" not in self.kind.axes:
+            if self.is_mean and "pageable" not in self.kind.axes and "disk" not in self.kind.axes:
                 share = (0, share, share, share, 1000000, 1000000)[self.draw("mean host", 6)]
             # Of what does not fit on the device. With hardly any pinned memory ebb learns nothing, and makes no plan.
             most = max(sizes.chunks + 2 * sizes.small - budget, 4 * self.build.chunk)
             settings["EBB_HOST_BUDGET"] = str(most * share // 100 + 1)
+        if "disk" in self.kind.axes:
+            settings |= {"EBB_DISK": str(self.work), "EBB_PAGEABLE": "0"}
         if kept_back:
             settings |= {"EBB_RESERVE": str(kept_back), "EBB_MIN_BUFFER": str(self.build.chunk // 2)}
         # The scheduler that puts off work, or does it at once, as its seed says.

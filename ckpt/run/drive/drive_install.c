@@ -209,7 +209,7 @@ static ebb_status_t find_hosts(drive_t *drive)
         if (!drive->evicted[i] || !lacks_host(drive, i))
             continue;
         const size_t bytes = host_bytes(drive, i);
-        s->host = (ebb_host_t){ebb_pinned_alloc(drive->device, bytes), true, bytes};
+        s->host = (ebb_host_t){.at = ebb_pinned_alloc(drive->device, bytes), .pinned = true, .bytes = bytes};
         if (!s->host.at)
             return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory for a plan", bytes);
     }

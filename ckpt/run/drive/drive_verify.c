@@ -95,7 +95,8 @@ static void drop_copy(drive_t *drive, check_t *c)
 
 static void keep_copy(drive_t *drive, check_t *c)
 {
-    c->copy = (ebb_host_t){ebb_pinned_alloc(drive->device, c->bytes), true, c->bytes};
+    c->copy =
+        (ebb_host_t){.at = ebb_pinned_alloc(drive->device, c->bytes), .pinned = true, .bytes = c->bytes};
     if (c->copy.at && ebb_copy_pieces(drive->device, EBB_OUT, address_of(drive, c), c->copy.at, c->bytes,
                                       stream_of(drive, c)))
         drop_copy(drive, c);

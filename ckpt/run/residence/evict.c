@@ -111,7 +111,7 @@ static ebb_status_t copy_out(ebb_buffer_t *b, ebb_residence_t *r)
     ebb_stream_t *out = ebb_copy_stream(dev, EBB_OUT);
     if (!host.at) {
         make_host_room(dev, b->bytes);
-        EBB_TRY(ebb_host_alloc(dev, b->bytes, &host));
+        EBB_TRY(ebb_host_alloc(dev, b->bytes, r->dropping, &host));
     }
     /* It may have been fetched and not used since. */
     ebb_status_t status = out ? ebb_mark_join(out, r->ready) : CUDA_ERROR_OUT_OF_MEMORY;

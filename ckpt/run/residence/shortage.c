@@ -116,8 +116,8 @@ static void say_holders(ebb_device_t *dev, const ebb_operation_t *op, const hold
         "  cannot leave: %.1f MiB in buffers up to %.3g MiB, which never do; %.1f for the operation; %.1f "
         "held; %.1f by the options",
         mib(small), mib(EBB_SMALL_BYTES), mib(h->present), mib(h->held), mib(h->too_small));
-    ebb_log(EBB_WARN, "  host memory: %.1f of %.1f MiB pinned, %.1f pageable", mib(t.host_bytes),
-            mib(t.host_budget_bytes), mib(t.pageable_bytes));
+    ebb_log(EBB_WARN, "  host memory: %.1f of %.1f MiB pinned, %.1f pageable; %.1f on disk",
+            mib(t.host_bytes), mib(t.host_budget_bytes), mib(t.pageable_bytes), mib(t.disk_bytes));
     for (unsigned i = 0; i < h->count; i++)
         ebb_log(EBB_WARN, "  %10.1f MiB at %#llx, allocation %llu: %s", mib(h->largest[i]->bytes),
                 (unsigned long long)h->largest[i]->address, (unsigned long long)h->largest[i]->generation,

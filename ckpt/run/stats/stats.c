@@ -87,6 +87,10 @@ void ebb_statistics_gather(ebb_t *ebb, ebb_statistics_t *out, ebb_device_list_t 
         .host_budget_bytes = t.host_budget_bytes,
         .pageable_bytes = t.pageable_bytes,
         .pageable_peak_bytes = t.pageable_peak_bytes,
+        .disk_bytes = t.disk_bytes,
+        .disk_peak_bytes = t.disk_peak_bytes,
+        .disk_written_bytes = t.disk_written_bytes,
+        .disk_read_bytes = t.disk_read_bytes,
         .obscure = obscure_launches(ebb),
     };
     for (unsigned i = 0; i < ebb->device_count; i++)
@@ -142,6 +146,8 @@ static void say(const ebb_statistics_t *s, const ebb_device_list_t *devices, boo
     if (s->pageable_peak_bytes)
         append(line, sizeof line, ", up to %" PRIu64 " MiB in pageable memory", s->pageable_peak_bytes >> 20,
                0);
+    if (s->disk_written_bytes)
+        append(line, sizeof line, ", wrote %" PRIu64 " MiB to EBB_DISK", s->disk_written_bytes >> 20, 0);
     if (s->steps && !fitted) {
         append(line, sizeof line, "; drove %" PRIu64, s->steps_driven, 0);
         append(line, sizeof line, " of %" PRIu64 " steps", s->steps + s->steps_interrupted, 0);
