@@ -69,7 +69,7 @@ static void print_plan(bench_t *b, const ebb_plan_t *p, double planning_s)
 {
     char why[400];
     ebb_simulation_t s;
-    const ebb_check_limits_t limits = {b->request.device_bytes, b->request.host_bytes};
+    const ebb_check_limits_t limits = {b->request.device_bytes, b->request.host_bytes, 0};
     const ebb_plan_sum_t sum = ebb_plan_sum(p, b->trace);
     if (!ebb_check_plan(b->trace, p, &limits, why, sizeof why)) {
         fprintf(stderr, "bench_overhead: a plan of %s is not good: %s\n", b->request.policy, why);

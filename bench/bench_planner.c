@@ -94,7 +94,7 @@ static bool plan_one(const ebb_trace_t *t, const ebb_plan_request_t *r, unsigned
         printf("%6u%% %8.0f ms  %s\n", percent, took, why);
         return true;
     }
-    const ebb_check_limits_t limits = {r->device_bytes, r->host_bytes};
+    const ebb_check_limits_t limits = {r->device_bytes, r->host_bytes, 0};
     const double check_begin = cpu_ms();
     bool good = true;
     for (int i = 0; i < CHECKS; i++)
@@ -210,7 +210,7 @@ static void against_exact(against_t *a, const ebb_trace_t *t, uint32_t most)
             continue;
         const ebb_plan_request_t r = {
             .device_bytes = chunks * t->chunk_bytes, .host_bytes = PLENTY, .recompute = true};
-        const ebb_check_limits_t limits = {r.device_bytes, r.host_bytes};
+        const ebb_check_limits_t limits = {r.device_bytes, r.host_bytes, 0};
         ebb_plan_t *p = ebb_plan_make(t, &r, why, sizeof why);
         if (p && !ebb_check_plan(t, p, &limits, why, sizeof why)) {
             printf("not a good plan: %s\n", why);
@@ -284,7 +284,7 @@ static bool two_levels(uint32_t cases)
             for (int way = 0; way < WAYS; way++) {
                 r.offload = way != 1;
                 r.recompute = way != 0;
-                const ebb_check_limits_t limits = {r.device_bytes, r.host_bytes};
+                const ebb_check_limits_t limits = {r.device_bytes, r.host_bytes, 0};
                 ebb_plan_t *p = ebb_plan_make(t, &r, why, sizeof why);
                 good = good && (!p || ebb_check_plan(t, p, &limits, why, sizeof why));
                 all = all && p;
@@ -325,7 +325,7 @@ static void beside_dtr(beside_t *b, const ebb_trace_t *t, uint64_t device_bytes)
     for (uint32_t k = 0; k < t->operation_count; k++)
         ns += (double)t->operation[k].duration_ns;
     ebb_plan_t *p = ebb_plan_make(t, &r, why, sizeof why);
-    const ebb_check_limits_t limits = {r.device_bytes, r.host_bytes};
+    const ebb_check_limits_t limits = {r.device_bytes, r.host_bytes, 0};
     b->bad |= p && !ebb_check_plan(t, p, &limits, why, sizeof why);
     const uint64_t dtr = plan_dtr_ns(t, (uint32_t)(device_bytes / t->chunk_bytes));
     if (p && dtr != UINT64_MAX) {

@@ -147,7 +147,7 @@ static void show(const ebb_plan_t *p, const ebb_trace_t *t, const ebb_hardware_t
 static int prove(const ebb_trace_t *t, const ebb_plan_t *p, uint64_t device_bytes, uint64_t host_bytes)
 {
     char why[400], bytes[EBB_SIZE_ROOM], budget[EBB_SIZE_ROOM];
-    const ebb_check_limits_t limits = {device_bytes, host_bytes};
+    const ebb_check_limits_t limits = {device_bytes, host_bytes, 0};
     const bool good = ebb_check_plan(t, p, &limits, why, sizeof why);
     const uint64_t needed = ebb_plan_sum(p, t).peak_bytes;
     if (good)

@@ -126,6 +126,7 @@ static bool find_curve(ebb_curve_t *out, const ebb_measured_t *m, const ebb_trac
     const uint64_t host_bytes = m ? m->statistics.host_budget_bytes : 0;
     const ebb_plan_request_t r = {.policy = known ? m->policy : NULL,
                                   .host_bytes = host_bytes ? host_bytes : UINT64_C(1) << 60,
+                                  .behind_bytes = m ? m->statistics.disk_reserved_bytes : 0,
                                   .min_buffer = known ? m->min_buffer : 1 << 20,
                                   .offload = true,
                                   .recompute = true,

@@ -27,6 +27,7 @@ ebb_traffic_t ebb_traffic(ebb_device_t *dev)
     const ebb_disk_t *disk = &dev->ebb->offload->disk;
     t.disk_bytes = disk->bytes;
     t.disk_peak_bytes = disk->peak_bytes;
+    t.disk_reserved_bytes = disk->closed ? 0 : disk->reserved_bytes;
     t.disk_written_bytes = disk->written_bytes;
     t.disk_read_bytes = disk->read_bytes;
     return t;

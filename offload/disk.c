@@ -10,27 +10,14 @@
 #include "alloc/base/table.h"
 #include "offload/internal.h"
 
-/* What direct access begins and ends at: a multiple of every device's blocks. */
-enum { UNIT = 4096 };
-
-typedef struct ebb_disk_file {
-    int descriptor;
-    off_t end; /* of the last stretch */
-    unsigned stretches;
-} file_t;
+/* What direct access begins and ends at: a multiple of every device's blocks. Where no room is reserved the file grows by so much. */
+enum { UNIT = 4096, LARGEST_PIECE = 1 << 20, GROWTH = 64 };
 
 struct ebb_stretch {
-    file_t *file;
-    off_t at;
-    size_t bytes; /* whole units */
-    size_t piece;
-    uint64_t sum[]; /* of each piece */
+    size_t bytes, stage_bytes; /* its own; of what has one sum */
+    uint32_t count, *piece;    /* the file's, in the content's order */
+    uint64_t sum[];
 };
-
-static size_t whole_units(size_t bytes)
-{
-    return (bytes + UNIT - 1) / UNIT * UNIT;
-}
 
 /* Once for each reason: the next one would say the same. */
 static void give_up(ebb_disk_t *disk, const char *what, int error)
@@ -41,18 +28,18 @@ static void give_up(ebb_disk_t *disk, const char *what, int error)
     disk->closed = true;
 }
 
-/* ---- files ---- */
+/* ---- the file ---- */
 
 /* FOLDER[:BYTES]; the folder's own name may have colons. */
-static void read_option(ebb_disk_t *disk, char *folder, size_t room)
+static size_t read_option(char *folder, size_t room)
 {
     int64_t bytes = 0;
     snprintf(folder, room, "%s", ebb_options.disk);
     char *colon = strrchr(folder, ':');
-    const bool limited = colon && ebb_parse_bytes(colon + 1, &bytes) && bytes > 0;
-    if (limited)
-        *colon = 0;
-    disk->limit_bytes = limited ? (size_t)bytes : SIZE_MAX;
+    if (!colon || !ebb_parse_bytes(colon + 1, &bytes) || bytes <= 0)
+        return 0;
+    *colon = 0;
+    return (size_t)bytes;
 }
 
 /* Some file systems have no direct access. */
@@ -62,103 +49,107 @@ static int open_without_name(const char *folder)
     return direct >= 0 || errno != EINVAL ? direct : open(folder, flags, 0600);
 }
 
-static bool gives_back(int descriptor)
+/* By so many pieces. 0, or why not. */
+static int grow(ebb_disk_t *disk, size_t count)
 {
-    return !fallocate(descriptor, 0, 0, UNIT) &&
-           !fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, UNIT);
-}
-
-static void close_file(file_t *file)
-{
-    close(file->descriptor);
-    free(file);
-}
-
-static file_t *open_file(ebb_disk_t *disk)
-{
-    char folder[4096];
-    read_option(disk, folder, sizeof folder);
-    file_t *file = calloc(1, sizeof *file);
-    if (!file)
-        return NULL;
-    file->descriptor = open_without_name(folder);
-    if (file->descriptor >= 0 && gives_back(file->descriptor)) {
-        ebb_log(EBB_WARN, "host memory is short: what leaves the device now goes to a file in %s", folder);
-        return file;
-    }
-    give_up(disk,
-            file->descriptor < 0 ? "no file without a name can be opened"
-                                 : "its space cannot be allocated and given back",
-            errno);
-    if (file->descriptor >= 0)
-        close(file->descriptor);
-    free(file);
-    return NULL;
-}
-
-/* ---- stretches ---- */
-
-/* Room behind the last one of the file. 0, or why not. */
-static int extend(file_t *file, size_t bytes)
-{
-    if (fallocate(file->descriptor, 0, file->end, (off_t)bytes))
+    const size_t words = (disk->pieces + 63) / 64, more = (disk->pieces + count + 63) / 64;
+    uint64_t *used = realloc(disk->used, more * sizeof *used);
+    if (!used)
+        return ENOMEM;
+    memset(used + words, 0, (more - words) * sizeof *used);
+    disk->used = used;
+    if (fallocate(disk->file, 0, (off_t)(disk->pieces * disk->piece_bytes),
+                  (off_t)(count * disk->piece_bytes)))
         return errno;
-    file->end += (off_t)bytes;
-    file->stretches++;
+    disk->pieces += count;
     return 0;
 }
 
 static bool is_open(ebb_disk_t *disk)
 {
-    if (!disk->file && !disk->closed)
-        disk->file = open_file(disk);
-    return disk->file && !disk->closed;
+    char folder[4096];
+    if (disk->piece_bytes || disk->closed)
+        return !disk->closed;
+    disk->reserved_bytes = read_option(folder, sizeof folder);
+    disk->piece_bytes = EBB_CHUNK_BYTES < LARGEST_PIECE ? EBB_CHUNK_BYTES : LARGEST_PIECE;
+    disk->file = open_without_name(folder);
+    if (disk->file < 0) {
+        give_up(disk, "no file without a name can be opened", errno);
+        return false;
+    }
+    const size_t pieces = disk->reserved_bytes / disk->piece_bytes;
+    const int error = pieces ? grow(disk, pieces) : 0;
+    if (error)
+        give_up(disk, "so much cannot be reserved", error);
+    return !error;
 }
 
-/* In a new file, if this one is as large as its file system lets it be. 0, or why there is none. */
-static int find_room(ebb_disk_t *disk, size_t bytes)
+size_t ebb_host_behind(ebb_device_t *dev)
 {
-    if (bytes > disk->limit_bytes - disk->bytes)
+    ebb_disk_t *disk = &dev->ebb->offload->disk;
+    const bool open = *ebb_options.disk && is_open(disk);
+    return open ? disk->reserved_bytes / disk->piece_bytes * disk->piece_bytes / dev->ebb->device_count : 0;
+}
+
+/* ---- stretches ---- */
+
+/* The first one that is free, of which there is one. */
+static uint32_t take(ebb_disk_t *disk)
+{
+    while (!~disk->used[disk->first_free / 64])
+        disk->first_free = (disk->first_free / 64 + 1) * 64;
+    while (disk->used[disk->first_free / 64] >> disk->first_free % 64 & 1)
+        disk->first_free++;
+    disk->used[disk->first_free / 64] |= UINT64_C(1) << disk->first_free % 64;
+    return (uint32_t)disk->first_free;
+}
+
+static int make_room(ebb_disk_t *disk, size_t count)
+{
+    const size_t available = disk->pieces - disk->bytes / disk->piece_bytes;
+    if (available >= count)
+        return 0;
+    if (disk->reserved_bytes)
         return ENOSPC;
-    const int error = extend(disk->file, bytes);
-    if (error != EFBIG || !disk->file->end)
-        return error;
-    if (!disk->file->stretches)
-        close_file(disk->file);
-    disk->file = NULL;
-    return is_open(disk) ? extend(disk->file, bytes) : error;
+    const size_t missing = count - available;
+    return missing < GROWTH && !grow(disk, GROWTH) ? 0 : grow(disk, missing);
 }
 
-static ebb_stretch_t *new_stretch(ebb_disk_t *disk, size_t bytes, size_t piece)
+static ebb_stretch_t *new_stretch(ebb_disk_t *disk, size_t bytes, size_t stage_bytes)
 {
-    const size_t whole = whole_units(bytes);
-    ebb_stretch_t *s = calloc(1, sizeof *s + (bytes + piece - 1) / piece * sizeof s->sum[0]);
-    const int error = s ? find_room(disk, whole) : ENOMEM;
+    const size_t count = (bytes + disk->piece_bytes - 1) / disk->piece_bytes,
+                 sums = (bytes + stage_bytes - 1) / stage_bytes;
+    ebb_stretch_t *s = calloc(1, sizeof *s + sums * sizeof s->sum[0] + count * sizeof s->piece[0]);
+    const int error = s ? make_room(disk, count) : ENOMEM;
     if (error) {
         if (!disk->full)
-            ebb_log(EBB_WARN, "EBB_DISK=%s: no room for %zu MiB more: %s", ebb_options.disk, whole >> 20,
+            ebb_log(EBB_WARN, "EBB_DISK=%s: no room for %zu MiB more: %s", ebb_options.disk, bytes >> 20,
                     strerror(error));
         disk->full = true;
         free(s);
         return NULL;
     }
-    s->file = disk->file;
-    s->at = disk->file->end - (off_t)whole;
-    s->bytes = whole;
-    s->piece = piece;
+    s->bytes = bytes;
+    s->stage_bytes = stage_bytes;
+    s->piece = (uint32_t *)&s->sum[sums];
+    while (s->count < count)
+        s->piece[s->count++] = take(disk);
     return s;
 }
 
 void *ebb_disk_alloc(ebb_device_t *dev, size_t bytes)
 {
     ebb_disk_t *disk = &dev->ebb->offload->disk;
-    const size_t piece = ebb_stage_piece(dev);
-    ebb_stretch_t *s = piece && is_open(disk) ? new_stretch(disk, bytes, piece) : NULL;
+    const size_t stage_bytes = ebb_stage_piece(dev);
+    ebb_stretch_t *s = stage_bytes && is_open(disk) ? new_stretch(disk, bytes, stage_bytes) : NULL;
     if (!s) {
         ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "EBB_DISK", bytes);
         return NULL;
     }
-    disk->bytes += s->bytes;
+    if (!disk->peak_bytes)
+        ebb_log(EBB_WARN, "host memory is short: what leaves the device now goes to EBB_DISK=%s",
+                ebb_options.disk);
+    disk->bytes += s->count * disk->piece_bytes;
     if (disk->bytes > disk->peak_bytes)
         disk->peak_bytes = disk->bytes;
     return s;
@@ -167,12 +158,12 @@ void *ebb_disk_alloc(ebb_device_t *dev, size_t bytes)
 void ebb_disk_free(ebb_t *ebb, ebb_stretch_t *s)
 {
     ebb_disk_t *disk = &ebb->offload->disk;
-    disk->bytes -= s->bytes;
-    if (!--s->file->stretches && s->file != disk->file)
-        close_file(s->file);
-    else /* else it goes with the file */
-        (void)!fallocate(s->file->descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, s->at,
-                         (off_t)s->bytes);
+    for (uint32_t i = 0; i < s->count; i++) {
+        disk->used[s->piece[i] / 64] &= ~(UINT64_C(1) << s->piece[i] % 64);
+        if (s->piece[i] < disk->first_free)
+            disk->first_free = s->piece[i];
+    }
+    disk->bytes -= s->count * disk->piece_bytes;
     free(s);
 }
 
@@ -191,22 +182,31 @@ static uint64_t sum_of(const unsigned char *data, size_t bytes)
     return ebb_mix(ebb_mix(sum[0], sum[1]), ebb_mix(sum[2], sum[3]));
 }
 
-/* All of it, in as many calls as it takes, each at a whole unit. 0, or why not. */
-static int transfer(const ebb_stretch_t *s, size_t from, void *data, size_t bytes, bool out)
+/* Bytes from that place of the content on that lie side by side in the file, and where. */
+static size_t run_at(const ebb_disk_t *disk, const ebb_stretch_t *s, size_t from, size_t bytes, off_t *at)
 {
-    char *at = data;
-    off_t place = s->at + (off_t)from;
-    for (size_t left = whole_units(bytes); left;) {
-        ssize_t n =
-            out ? pwrite(s->file->descriptor, at, left, place) : pread(s->file->descriptor, at, left, place);
+    size_t i = from / disk->piece_bytes, run = disk->piece_bytes - from % disk->piece_bytes;
+    *at = (off_t)(s->piece[i] * disk->piece_bytes + from % disk->piece_bytes);
+    for (; run < bytes && s->piece[i + 1] == s->piece[i] + 1; i++)
+        run += disk->piece_bytes;
+    return run < bytes ? run : bytes;
+}
+
+/* All of it, in whole units, in as many calls as it takes. 0, or why not. */
+static int transfer(const ebb_disk_t *disk, const ebb_stretch_t *s, size_t from, void *data, size_t bytes,
+                    bool out)
+{
+    bytes = (bytes + UNIT - 1) / UNIT * UNIT;
+    for (size_t done = 0; done < bytes;) {
+        off_t at;
+        const size_t run = run_at(disk, s, from + done, bytes - done, &at);
+        const ssize_t n = out ? pwrite(disk->file, (char *)data + done, run, at)
+                              : pread(disk->file, (char *)data + done, run, at);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < UNIT)
             return n < 0 ? errno : EIO;
-        n -= n % UNIT;
-        at += n;
-        place += n;
-        left -= (size_t)n;
+        done += (size_t)(n - n % UNIT);
     }
     return 0;
 }
@@ -214,8 +214,8 @@ static int transfer(const ebb_stretch_t *s, size_t from, void *data, size_t byte
 ebb_status_t ebb_disk_write(ebb_t *ebb, ebb_stretch_t *s, size_t at, const void *from, size_t bytes)
 {
     ebb_disk_t *disk = &ebb->offload->disk;
-    s->sum[at / s->piece] = sum_of(from, bytes);
-    const int error = transfer(s, at, (void *)(uintptr_t)from, bytes, true);
+    s->sum[at / s->stage_bytes] = sum_of(from, bytes);
+    const int error = transfer(disk, s, at, (void *)(uintptr_t)from, bytes, true);
     if (error) {
         give_up(disk, "a content could not be written, and stays on the device", error);
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "EBB_DISK", bytes);
@@ -229,8 +229,8 @@ ebb_status_t ebb_disk_read(ebb_t *ebb, const ebb_stretch_t *s, size_t at, void *
     ebb_disk_t *disk = &ebb->offload->disk;
     int error = 0;
     for (int tries = 0; tries < 2; tries++) {
-        error = transfer(s, at, to, bytes, false);
-        if (!error && sum_of(to, bytes) == s->sum[at / s->piece]) {
+        error = transfer(disk, s, at, to, bytes, false);
+        if (!error && sum_of(to, bytes) == s->sum[at / s->stage_bytes]) {
             disk->read_bytes += bytes;
             return 0;
         }

@@ -140,6 +140,8 @@ typedef struct ebb_pageable_usage {
 /* Contents undefined. CUDA_ERROR_OUT_OF_MEMORY (noted): no kind is to be had; the log has said why. `spare`: a copy that can be done without is not
  * worth a disk's time. */
 ebb_status_t ebb_host_alloc(ebb_device_t *dev, size_t bytes, bool spare, ebb_host_t *out);
+/* Bytes that contents may have for certain beyond what is pinned: this device's part of what EBB_DISK has reserved. */
+size_t ebb_host_behind(ebb_device_t *dev);
 /* Nothing may be under way to or from it. */
 void ebb_host_free(ebb_device_t *dev, ebb_host_t host);
 
@@ -198,7 +200,7 @@ typedef struct ebb_traffic {
     size_t host_peak_bytes; /* pinned at most */
     size_t host_budget_bytes;
     size_t pageable_bytes, pageable_peak_bytes;
-    size_t disk_bytes, disk_peak_bytes;
+    size_t disk_bytes, disk_peak_bytes, disk_reserved_bytes;
     uint64_t disk_written_bytes, disk_read_bytes;
 } ebb_traffic_t;
 ebb_traffic_t ebb_traffic(ebb_device_t *dev);

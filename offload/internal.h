@@ -139,32 +139,36 @@ bool ebb_pin_ahead_collect(ebb_t *ebb);
 ebb_status_t ebb_stage_out(ebb_device_t *dev, CUdeviceptr device, ebb_host_t host, size_t bytes);
 /* `host` is free at return; the last pieces may still be under way on the engine's stream. */
 ebb_status_t ebb_stage_in(ebb_device_t *dev, CUdeviceptr device, ebb_host_t host, size_t bytes);
-/* A piece of what is on disk, as ebb_disk_read; good until the next copy. */
+/* A part of what is on disk, as ebb_disk_read; good until the next copy. */
 ebb_status_t ebb_stage_read(ebb_device_t *dev, ebb_host_t host, size_t at, size_t bytes,
                             const void **content);
-/* Bytes of each block, which the disk's pieces have; pageable ones, if none can be pinned. 0: no host memory. */
+/* Bytes of each block, and of the parts in which the disk is gone through; pageable ones, if none can be pinned. 0: no host memory. */
 size_t ebb_stage_piece(ebb_device_t *dev);
 size_t ebb_stage_bytes(ebb_device_t *dev); /* of the pinned blocks */
 
 /* ---- a disk (disk.c) ---- */
 
 /* EBB_DISK=FOLDER[:BYTES]. Contents lie in a file of that folder that has no name (open(2), O_TMPFILE), so that however the process ends nothing is left
- * behind. Each has a stretch of its own, behind the last one; when it is given up the file system has its space back (fallocate(2), FALLOC_FL_PUNCH_HOLE).
- * A file that has grown as large as a file may be (16 TiB on ext4) is followed by another. Space is allocated with the stretch, so that a full disk is known
- * before anything is written.
+ * behind. The file is divided into pieces of a MiB, or a chunk, if that is smaller; a content takes as many as it needs, wherever they are. With BYTES so much
+ * is allocated (fallocate(2)) when the file is opened, and plans may count on it; else the file grows when it has to, before anything is written, and does
+ * not shrink.
  *
- * It is gone through past the page cache (O_DIRECT) where the file system can, in pieces as large as the blocks that they are staged through. Each piece
+ * It is gone through past the page cache (O_DIRECT) where the file system can, in parts as large as the blocks that they are staged through. Each part
  * has a checksum.
  *
- * No error loses a content or changes a byte of it. A piece that cannot be written fails the eviction: the content stays where it is, and nothing
+ * No error loses a content or changes a byte of it. A part that cannot be written fails the eviction: the content stays where it is, and nothing
  * more goes to the disk. One that cannot be read, or comes back with other bytes, is read a second time; if that fails, too, so does the program's call that
  * needs it (CUDA_ERROR_OPERATING_SYSTEM), and the content stays on the disk. */
 
-typedef struct ebb_stretch ebb_stretch_t;
+typedef struct ebb_stretch ebb_stretch_t; /* a content's place there */
 typedef struct ebb_disk {
-    struct ebb_disk_file *file; /* the last one; NULL: none is open */
-    size_t limit_bytes;
-    size_t bytes, peak_bytes;
+    int file;
+    size_t piece_bytes;     /* 0: it has not been opened yet */
+    size_t pieces;          /* of the file; in use: */
+    uint64_t *used;         /* a bit for each */
+    size_t first_free;      /* no free one lies before it */
+    size_t reserved_bytes;  /* 0: it grows */
+    size_t bytes, peak_bytes; /* of pieces in use */
     uint64_t written_bytes, read_bytes;
     bool closed, full; /* nothing more goes there; it had no room once */
 } ebb_disk_t;
@@ -172,7 +176,7 @@ typedef struct ebb_disk {
 /* A stretch, contents undefined. NULL (noted): there is no disk, or no room. */
 void *ebb_disk_alloc(ebb_device_t *dev, size_t bytes);
 void ebb_disk_free(ebb_t *ebb, ebb_stretch_t *stretch);
-/* One piece: `at` is a multiple of the blocks' size; the memory begins with a page, and has whole pages. The host waits. */
+/* A part: `at` is a multiple of the blocks' size; the memory begins with a page, and has whole pages. The host waits. */
 ebb_status_t ebb_disk_write(ebb_t *ebb, ebb_stretch_t *stretch, size_t at, const void *from, size_t bytes);
 ebb_status_t ebb_disk_read(ebb_t *ebb, const ebb_stretch_t *stretch, size_t at, void *to, size_t bytes);
 

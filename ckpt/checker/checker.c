@@ -338,7 +338,9 @@ static uint64_t whole_chunks(const check_t *c, uint32_t buffer)
 static bool check_room(const check_t *c, const facts_t *f, uint32_t point, uint64_t *live)
 {
     const uint32_t *dead = f->deaths.item, *born = f->births.item;
-    uint64_t device = c->limits->device_bytes, host = c->limits->host_bytes;
+    const uint64_t device = c->limits->device_bytes, pinned = c->limits->host_bytes,
+                   behind = c->limits->behind_bytes,
+                   host = pinned < ENOUGH_BYTES && behind < ENOUGH_BYTES ? pinned + behind : ENOUGH_BYTES;
     for (uint32_t i = f->deaths.first[point]; i < f->deaths.first[point + 1]; i++)
         if (is_persistent(c->trace, dead[i]) || c->trace->buffer[dead[i]].born < point)
             *live -= whole_chunks(c, dead[i]);

@@ -64,6 +64,7 @@ extern const char *const ebb_fault_word[EBB_FAULT_KINDS];
 typedef struct ebb_check_limits {
     uint64_t device_bytes; /* for places and small region together */
     uint64_t host_bytes;   /* pinned */
+    uint64_t behind_bytes; /* beyond it, for what a program that leaves the plan has alive: no plan copies there */
 } ebb_check_limits_t;
 
 /* True: proven. False: `why` says what does not hold, in one line: the fault's word, where (step, point, operation, action), and

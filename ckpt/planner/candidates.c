@@ -254,7 +254,7 @@ static bool most_alive(const ebb_model_t *m, uint64_t *most, uint32_t *at)
     return known;
 }
 
-/* A program that leaves the trace gets all it has left alive: that must find room on the device and in pinned memory. What is
+/* A program that leaves the trace gets all it has left alive: that must find room on the device, in pinned memory and behind it. What is
  * pageable is not counted on. */
 static bool room_for_all(const ebb_model_t *m, char *why, size_t why_bytes)
 {
@@ -266,15 +266,17 @@ static bool room_for_all(const ebb_model_t *m, char *why, size_t why_bytes)
         snprintf(why, why_bytes, "out of memory");
         return false;
     }
-    if (most <= r->device_bytes || most - r->device_bytes <= r->host_bytes)
+    const uint64_t host = r->host_bytes < most ? r->host_bytes : most,
+                   rest = most - host > r->behind_bytes ? most - host - r->behind_bytes : 0;
+    if (rest <= r->device_bytes)
         return true;
     if (r->smallest)
-        *r->smallest = most - r->host_bytes;
+        *r->smallest = rest;
     snprintf(why, why_bytes,
              "before operation %" PRIu32 " (%.60s) %" PRIu64 " bytes are alive, %" PRIu64
              " more than device and host may hold; the smallest known to do is %" PRIu64,
-             at, at < t->operation_count ? t->operation[at].name : "the end", most,
-             most - r->device_bytes - r->host_bytes, most - r->host_bytes);
+             at, at < t->operation_count ? t->operation[at].name : "the end", most, rest - r->device_bytes,
+             rest);
     return false;
 }
 

@@ -17,6 +17,7 @@ typedef struct ebb_plan_request {
     const char *policy;    /* a policy's name, with its argument behind a colon; NULL: auto */
     uint64_t device_bytes; /* for places and the small region together */
     uint64_t host_bytes;   /* pinned, for host blocks */
+    uint64_t behind_bytes; /* as the checker's (checker.h) */
     uint64_t min_buffer;   /* smaller ones are kept */
     bool offload, recompute;
     ebb_hardware_t hardware;

@@ -101,6 +101,7 @@ EBB_FUNCTION unsigned ebb_device_count(void);
     X(spared_bytes, "of planned copies out that were spared, because the host has had the same bytes") \
     X(disk_bytes, "in the file of `EBB_DISK` now, because host memory was short") \
     X(disk_peak_bytes, "the same at most") \
+    X(disk_reserved_bytes, "what `EBB_DISK` has reserved, on which plans count") \
     X(disk_written_bytes, "written to it") \
     X(disk_read_bytes, "read from it")
 // clang-format on

@@ -64,6 +64,7 @@ ebb_plan_request_t ebb_planning_request(ebb_device_t *dev, const ebb_check_limit
     return (ebb_plan_request_t){.policy = ebb_options.policy.text,
                                 .device_bytes = limits->device_bytes,
                                 .host_bytes = limits->host_bytes,
+                                .behind_bytes = limits->behind_bytes,
                                 .min_buffer = (uint64_t)ebb_options.min_buffer,
                                 .offload = ebb_options.offload,
                                 .recompute = ebb_options.recompute,
@@ -76,7 +77,7 @@ ebb_plan_request_t ebb_planning_request(ebb_device_t *dev, const ebb_check_limit
 static ebb_plan_t *given_plan(const ebb_trace_t *trace, const ebb_plan_request_t *q)
 {
     char why[256] = "", path[EBB_FILE_NAME_ROOM];
-    const ebb_check_limits_t limits = {q->device_bytes, q->host_bytes};
+    const ebb_check_limits_t limits = {q->device_bytes, q->host_bytes, q->behind_bytes};
     ebb_plan_t *plan = ebb_file_name(ebb_options.plan, getpid(), path)
                            ? ebb_plan_given(path, trace, &q->hardware, why, sizeof why)
                            : NULL;
@@ -93,7 +94,7 @@ ebb_plan_t *ebb_planning_check(const ebb_trace_t *trace, const ebb_plan_request_
                                char *why, size_t why_bytes)
 {
     char refusal[200] = "";
-    const ebb_check_limits_t limits = {q->device_bytes, q->host_bytes};
+    const ebb_check_limits_t limits = {q->device_bytes, q->host_bytes, q->behind_bytes};
     const bool sound = ebb_check_plan(trace, plan, &limits, refusal, sizeof refusal);
     if (sound && (!q->boundary || ebb_boundary_agrees(q->boundary, plan, why, why_bytes)))
         return plan;

@@ -136,7 +136,7 @@ static void refuse(ebb_device_t *dev, ebb_variant_t *k, const char *why)
 static ebb_check_limits_t limits_of(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present)
 {
     const size_t device = ebb_drive_room(dev, k->learned, present);
-    return (ebb_check_limits_t){device, ebb_drive_host_room(dev, k->learned, present)};
+    return (ebb_check_limits_t){device, ebb_drive_host_room(dev, k->learned, present), ebb_host_behind(dev)};
 }
 
 /* What could be launched again when the plan was asked for still can, and there is as much memory, or it does with less. */
@@ -146,7 +146,8 @@ static bool suits(ebb_device_t *dev, ebb_variant_t *k, const ebb_plan_job_t *job
     char why[256] = "what it launches again has given other bits meanwhile";
     const ebb_check_limits_t now = limits_of(dev, k, present);
     if (!k->learned->refuted &&
-        ((now.device_bytes >= job->request.device_bytes && now.host_bytes >= job->request.host_bytes) ||
+        ((now.device_bytes >= job->request.device_bytes && now.host_bytes >= job->request.host_bytes &&
+          now.behind_bytes >= job->request.behind_bytes) ||
          ebb_check_plan(job->trace, plan, &now, why, sizeof why))) {
         k->limits = now;
         return true;

@@ -31,7 +31,7 @@ static bool add_point(ebb_curve_t *c, const ebb_trace_t *t, const ebb_plan_reque
     ebb_plan_t *p = ebb_plan_make(t, &r, why, why_bytes);
     if (!p)
         return true;
-    const ebb_check_limits_t limits = {budget, r.host_bytes};
+    const ebb_check_limits_t limits = {budget, r.host_bytes, r.behind_bytes};
     const bool good = ebb_check_plan(t, p, &limits, why, why_bytes);
     ebb_curve_point_t *x = &c->point[c->count++];
     const uint64_t least = ebb_plan_bound_ns(t, &r); /* there is a plan: it is a number */

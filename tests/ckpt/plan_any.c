@@ -57,7 +57,8 @@ static ebb_plan_request_t draw_request(const ebb_trace_t *t, uint64_t low, uint6
                                            "selective", "revolve:2", "uniform:2"};
     const double rate = (1 + draw(100)) / 5.0;
     const uint32_t means = 1 + draw(3);
-    return (ebb_plan_request_t){.policy = draw(2) ? policies[draw(sizeof policies / sizeof *policies)] : NULL,
+    return (ebb_plan_request_t){.behind_bytes = draw(2) ? 0 : t->chunk_bytes * draw(64),
+                                .policy = draw(2) ? policies[draw(sizeof policies / sizeof *policies)] : NULL,
                                 .device_bytes = low + (high - low) * draw(100) / 100,
                                 .host_bytes = draw(5) ? PLENTY : t->chunk_bytes * draw(64),
                                 .min_buffer = t->chunk_bytes / 2,
@@ -85,7 +86,7 @@ unsigned plan_any(ebb_trace_t *t, unsigned requests)
     for (unsigned i = 0; i < requests; i++) {
         draw_times(t, usual_ns);
         const ebb_plan_request_t r = draw_request(t, widest, keep);
-        const ebb_check_limits_t limits = {r.device_bytes, r.host_bytes};
+        const ebb_check_limits_t limits = {r.device_bytes, r.host_bytes, r.behind_bytes};
         ebb_plan_t *p = ebb_plan_make(t, &r, why, sizeof why);
         if (p && !ebb_check_plan(t, p, &limits, why, sizeof why))
             fail_msg("request %u, %s, %" PRIu64 " bytes: refused: %s", i, r.policy ? r.policy : "auto",

@@ -102,7 +102,7 @@ static uint32_t agree(const char *policy, uint32_t first_width, uint32_t second_
         q.boundary = b;
         ebb_plan_t *plan = ebb_plan_make(second, &q, why, sizeof why);
         if (plan) {
-            const ebb_check_limits_t limits = {q.device_bytes, q.host_bytes};
+            const ebb_check_limits_t limits = {q.device_bytes, q.host_bytes, 0};
             if (!ebb_check_plan(second, plan, &limits, why, sizeof why) ||
                 !ebb_boundary_agrees(b, plan, why, sizeof why))
                 fail_msg("%s, widths %u and %u: %s", policy, first_width, second_width, why);
@@ -160,7 +160,7 @@ static void host_budget_below_the_boundary_gets_no_plan(void **state)
         *why = 0;
         q.host_bytes = hosts[i];
         ebb_plan_t *p = ebb_plan_make(second, &q, why, sizeof why);
-        const ebb_check_limits_t limits = {q.device_bytes, q.host_bytes};
+        const ebb_check_limits_t limits = {q.device_bytes, q.host_bytes, 0};
         if (p && !ebb_check_plan(second, p, &limits, why, sizeof why))
             fail_msg("%" PRIu64 " bytes on the host: %s", q.host_bytes, why);
         assert_true(p ? hosts[i] >= needed : hosts[i] < needed && *why);

@@ -357,7 +357,7 @@ static edit_t *draw_edit(uint32_t streams)
 
 /* ---- the test ---- */
 
-static const ebb_check_limits_t plenty = {UINT64_C(1) << 40, UINT64_C(1) << 40};
+static const ebb_check_limits_t plenty = {UINT64_C(1) << 40, UINT64_C(1) << 40, 0};
 
 /* What the accepted plans were made of, so that the test is known to test. */
 typedef struct tally {

@@ -311,7 +311,11 @@ EDIT(small_host)
 }
 EDIT(small_world)
 {
-    s->limits = (ebb_check_limits_t){2 * CHUNK, CHUNK - 1000};
+    s->limits = (ebb_check_limits_t){2 * CHUNK, CHUNK - 1000, 0};
+}
+EDIT(small_behind)
+{
+    s->limits = (ebb_check_limits_t){2 * CHUNK, CHUNK - 1000, 999};
 }
 EDIT(share_live)
 {
@@ -568,6 +572,7 @@ static const mutation_t mutations[] = {
     M(scene_offload, out_of_order, "not in its place in the list"),
     M(scene_offload, small_host, "host blocks of"),
     M(scene_offload, small_world, "more than device and host may hold"),
+    M(scene_offload, small_behind, "more than device and host may hold"),
     M(scene_offload, share_live, "operation 0: place 0 shares chunks"),
     M(scene_offload_apart, no_wait, "the fetch is not ordered after its evict"),
     M(scene_offload_apart, wait_itself, "the fetch is not ordered after its evict"),

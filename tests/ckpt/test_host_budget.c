@@ -34,7 +34,7 @@ enum { STRATEGIES = sizeof strategies / sizeof strategies[0] };
 
 /* So that the test is known to test. */
 typedef struct tally {
-    unsigned plans, without_host, on_the_edge, no_room, no_plan;
+    unsigned plans, without_host, on_the_edge, behind, no_room, no_plan;
 } tally_t;
 
 static uint32_t draw(uint32_t below)
@@ -122,9 +122,10 @@ static void try_plan(const ebb_trace_t *t, ebb_plan_request_t r, uint64_t alive,
     char why[400] = "", wrong[400] = "";
     uint64_t smallest = 0;
     r.smallest = &smallest;
-    const bool room = alive <= r.device_bytes || alive - r.device_bytes <= r.host_bytes;
+    const uint64_t host = r.host_bytes + r.behind_bytes;
+    const bool room = alive <= r.device_bytes || alive - r.device_bytes <= host;
     ebb_plan_t *p = ebb_plan_make(t, &r, why, sizeof why);
-    const ebb_check_limits_t limits = {r.device_bytes, r.host_bytes};
+    const ebb_check_limits_t limits = {r.device_bytes, r.host_bytes, r.behind_bytes};
     if (p && !ebb_check_plan(t, p, &limits, wrong, sizeof wrong))
         fail_msg("%s, %s within %" PRIu64 " and %" PRIu64 " bytes: refused: %s", what,
                  r.policy ? r.policy : "auto", r.device_bytes, r.host_bytes, wrong);
@@ -132,12 +133,12 @@ static void try_plan(const ebb_trace_t *t, ebb_plan_request_t r, uint64_t alive,
         fail_msg("%s, %s within %" PRIu64 " and %" PRIu64 " bytes, of %" PRIu64
                  " alive: there is no plan: %s",
                  what, r.policy ? r.policy : "auto", r.device_bytes, r.host_bytes, alive, why);
-    if (!room && smallest != alive - r.host_bytes)
-        fail_msg("%s: %" PRIu64 " bytes are told to do, %" PRIu64 " do", what, smallest,
-                 alive - r.host_bytes);
+    if (!room && smallest != alive - host)
+        fail_msg("%s: %" PRIu64 " bytes are told to do, %" PRIu64 " do", what, smallest, alive - host);
     tally->plans += p != NULL;
     tally->without_host += p && !r.host_bytes && p->action_count;
-    tally->on_the_edge += p && alive == r.device_bytes + r.host_bytes && p->action_count;
+    tally->on_the_edge += p && alive == r.device_bytes + host && p->action_count;
+    tally->behind += p && alive > r.device_bytes + r.host_bytes && p->action_count;
     tally->no_room += !room;
     tally->no_plan += room && !p;
     ebb_plan_delete(p);
@@ -159,8 +160,14 @@ static void try_hosts(const ebb_trace_t *t, ebb_plan_request_t *r, uint64_t aliv
                               PLENTY};
     for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++) {
         r->host_bytes = hosts[i];
+        r->behind_bytes = 0;
+        try_plan(t, *r, alive, what, tally);
+        if (hosts[i] >= beyond)
+            continue;
+        r->behind_bytes = beyond - hosts[i] - draw(2);
         try_plan(t, *r, alive, what, tally);
     }
+    r->behind_bytes = 0;
 }
 
 static void try_step(uint32_t seed, tally_t *tally)
@@ -193,10 +200,11 @@ static void every_plan_for_a_small_host_budget_passes_the_checker(void **state)
     print_message("seeds %u to %u\n", from, from + cases - 1);
     for (uint32_t seed = from; seed < from + cases; seed++)
         try_step(seed, &n);
-    print_message(
-        "%u plans, %u with a means but no host, %u with just enough; %u times no room, %u times no plan\n",
-        n.plans, n.without_host, n.on_the_edge, n.no_room, n.no_plan);
-    assert_true(n.plans > 20 * cases && n.no_room > 10 * cases && n.on_the_edge > cases);
+    print_message("%u plans, %u with a means but no host, %u with just enough, %u with room behind; %u times "
+                  "no room, %u times no plan\n",
+                  n.plans, n.without_host, n.on_the_edge, n.behind, n.no_room, n.no_plan);
+    assert_true(n.plans > 20 * cases && n.no_room > 10 * cases && n.on_the_edge > cases &&
+                n.behind > cases);
 }
 
 static void plans_for_any_times_and_links_pass_the_checker(void **state)

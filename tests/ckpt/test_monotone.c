@@ -70,7 +70,7 @@ static outcome_t plan_within(const ebb_trace_t *t, ebb_plan_request_t r, uint64_
     ebb_plan_t *p = ebb_plan_make(t, &r, why, sizeof why);
     if (!p)
         return o;
-    const ebb_check_limits_t limits = {r.device_bytes, r.host_bytes};
+    const ebb_check_limits_t limits = {r.device_bytes, r.host_bytes, 0};
     if (!ebb_check_plan(t, p, &limits, why, sizeof why))
         fail_msg("not a good plan: %s", why);
     o.ns = p->predicted_ns;

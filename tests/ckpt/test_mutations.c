@@ -23,7 +23,7 @@ typedef enum mutation { DROPPED, DOUBLED, EARLIER, LATER, HASTY, UNAWAITED, ELSE
 enum { MUTATIONS = ELSEWHERE + 1 };
 static const char *const mutation_word[MUTATIONS] = {"dropped", "doubled",   "earlier",  "later",
                                                      "hasty",   "unawaited", "elsewhere"};
-static const ebb_check_limits_t plenty = {UINT64_C(1) << 50, UINT64_C(1) << 50};
+static const ebb_check_limits_t plenty = {UINT64_C(1) << 50, UINT64_C(1) << 50, 0};
 
 /* What the new plan's action i is in the old one, and where it stands. */
 typedef struct source {

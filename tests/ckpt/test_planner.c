@@ -51,7 +51,7 @@ static ebb_plan_t *checked_plan(const ebb_trace_t *t, const ebb_plan_request_t *
         assert_true(why[0]);
         return NULL;
     }
-    ebb_check_limits_t limits = {r->device_bytes, r->host_bytes};
+    ebb_check_limits_t limits = {r->device_bytes, r->host_bytes, 0};
     if (!ebb_check_plan(t, p, &limits, wrong, sizeof wrong))
         fail_msg("not a good plan: %s", wrong);
     assert_true(ebb_plan_sum(p, t).peak_bytes <= r->device_bytes);
@@ -266,7 +266,7 @@ static void steps_by_chance_get_good_plans(void **state)
 /* The orders of a plan, and how many of them it could do without. */
 static void count_orders(const ebb_trace_t *t, ebb_plan_t *p, uint32_t *orders, uint32_t *spare)
 {
-    const ebb_check_limits_t limits = {PLENTY, PLENTY};
+    const ebb_check_limits_t limits = {PLENTY, PLENTY, 0};
     char why[400];
     for (uint32_t i = 0; i < p->action_count; i++) {
         ebb_action_t *a = &p->action[i];

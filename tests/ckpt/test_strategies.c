@@ -55,7 +55,7 @@ static ebb_plan_t *plan_of(const ebb_trace_t *t, const char *policy, uint64_t de
         assert_true(why[0]);
         return NULL;
     }
-    const ebb_check_limits_t limits = {device_bytes, PLENTY};
+    const ebb_check_limits_t limits = {device_bytes, PLENTY, 0};
     if (!ebb_check_plan(t, p, &limits, why, sizeof why))
         fail_msg("%s: not a good plan: %s", policy, why);
     assert_true(ebb_plan_sum(p, t).peak_bytes <= device_bytes);

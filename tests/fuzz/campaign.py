@@ -303,7 +303,7 @@ class Program:
             most = max(sizes.chunks + 2 * sizes.small - budget, 4 * self.build.chunk)
             settings["EBB_HOST_BUDGET"] = str(most * share // 100 + 1)
         if "disk" in self.kind.axes:
-            settings |= {"EBB_DISK": str(self.work), "EBB_PAGEABLE": "0"}
+            settings |= {"EBB_DISK": f"{self.work}:{1 << 28}" if self.draw("disk", 2) else str(self.work), "EBB_PAGEABLE": "0"}
         if kept_back:
             settings |= {"EBB_RESERVE": str(kept_back), "EBB_MIN_BUFFER": str(self.build.chunk // 2)}
         # The scheduler that puts off work, or does it at once, as its seed says.

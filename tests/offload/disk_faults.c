@@ -1,5 +1,5 @@
 /* disk_faults.c: preloaded before libebb.so, it stands between ebb and its file. DISK_FAULT=CALL@N[+]=WHAT: the N-th such call, with + each from then
- * on. CALL: open, allocate, punch, write, read. WHAT: the number of an error, `short` (half of it is done) or `flip` (a bit of what is read is another).
+ * on. CALL: open, allocate, write, read. WHAT: the number of an error, `short` (half of it is done) or `flip` (a bit of what is read is another).
  * Only files without a name are meant. */
 #include <dlfcn.h>
 #include <errno.h>
@@ -66,7 +66,7 @@ int open(const char *path, int flags, ...)
 
 int fallocate(int descriptor, int mode, off_t at, off_t bytes)
 {
-    if (fails(fault(mode ? "punch" : "allocate")))
+    if (fails(fault("allocate")))
         return -1;
     return ((int (*)(int, int, off_t, off_t))real("fallocate"))(descriptor, mode, at, bytes);
 }

@@ -89,6 +89,7 @@ void ebb_statistics_gather(ebb_t *ebb, ebb_statistics_t *out, ebb_device_list_t 
         .pageable_peak_bytes = t.pageable_peak_bytes,
         .disk_bytes = t.disk_bytes,
         .disk_peak_bytes = t.disk_peak_bytes,
+        .disk_reserved_bytes = t.disk_reserved_bytes,
         .disk_written_bytes = t.disk_written_bytes,
         .disk_read_bytes = t.disk_read_bytes,
         .obscure = obscure_launches(ebb),
