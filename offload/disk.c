@@ -42,11 +42,31 @@ static size_t read_option(char *folder, size_t room)
     return (size_t)bytes;
 }
 
+/* Where a file system has no files without a name, one that loses it at once. */
+static int open_and_unlink(const char *folder, int flags)
+{
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s/ebb-disk-XXXXXX", folder) >= (int)sizeof path)
+        return -1;
+    const int file = mkostemp(path, flags);
+    if (file >= 0)
+        unlink(path);
+    return file;
+}
+
 /* Some file systems have no direct access. */
 static int open_without_name(const char *folder)
 {
-    const int flags = O_TMPFILE | O_RDWR | O_CLOEXEC, direct = open(folder, flags | O_DIRECT, 0600);
-    return direct >= 0 || errno != EINVAL ? direct : open(folder, flags, 0600);
+    static const int access[] = {O_CLOEXEC | O_DIRECT, O_CLOEXEC};
+    int file = -1;
+    for (int i = 0; i < 2 && file < 0; i++) {
+        file = open(folder, O_TMPFILE | O_RDWR | access[i], 0600);
+        if (file < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) /* EISDIR: before Linux 3.11 */
+            file = open_and_unlink(folder, access[i]);
+        if (file < 0 && errno != EINVAL)
+            break;
+    }
+    return file;
 }
 
 /* By so many pieces. 0, or why not. */
@@ -74,7 +94,7 @@ static bool is_open(ebb_disk_t *disk)
     disk->piece_bytes = EBB_CHUNK_BYTES < LARGEST_PIECE ? EBB_CHUNK_BYTES : LARGEST_PIECE;
     disk->file = open_without_name(folder);
     if (disk->file < 0) {
-        give_up(disk, "no file without a name can be opened", errno);
+        give_up(disk, "no file can be opened there", errno);
         return false;
     }
     const size_t pieces = disk->reserved_bytes / disk->piece_bytes;

@@ -148,8 +148,8 @@ size_t ebb_stage_bytes(ebb_device_t *dev); /* of the pinned blocks */
 
 /* ---- a disk (disk.c) ---- */
 
-/* EBB_DISK=FOLDER[:BYTES]. Contents lie in a file of that folder that has no name (open(2), O_TMPFILE), so that however the process ends nothing is left
- * behind. The file is divided into pieces of a MiB, or a chunk, if that is smaller; a content takes as many as it needs, wherever they are. With BYTES so much
+/* EBB_DISK=FOLDER[:BYTES]. Contents lie in a file of that folder that has no name (open(2), O_TMPFILE; or loses it at once), so that however the process ends nothing
+ * is left behind. The file is divided into pieces of a MiB, or a chunk, if that is smaller; a content takes as many as it needs, wherever they are. With BYTES so much
  * is allocated (fallocate(2)) when the file is opened, and plans may count on it; else the file grows when it has to, before anything is written, and does
  * not shrink.
  *

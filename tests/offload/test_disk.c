@@ -139,10 +139,12 @@ static void a_file_system_that_cannot_do_it_is_named(void **state)
 {
     (void)state;
     char cannot[64];
-    snprintf(cannot, sizeof cannot, "DISK_FAULT=open@1+=%d", EOPNOTSUPP);
-    ends_with("", cannot, "no file without a name can be opened");
+    snprintf(cannot, sizeof cannot, "DISK_FAULT=open@1+=%d", EACCES);
+    ends_with("", cannot, "no file can be opened there: Permission denied");
     ends_with("/none", "", "No such file or directory");
     snprintf(cannot, sizeof cannot, "DISK_FAULT=open@1=%d", EINVAL); /* no direct access */
+    runs_to_its_end("", cannot);
+    snprintf(cannot, sizeof cannot, "DISK_FAULT=open@1+=%d", EOPNOTSUPP); /* no files without a name */
     runs_to_its_end("", cannot);
 }
 
