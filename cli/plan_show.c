@@ -21,11 +21,11 @@ typedef struct arguments {
     bool curve, verbose;
     ebb_size_t budget; /* amount 0: none was given */
     ebb_link_rates_t link;
-    int64_t host, min_buffer;
+    int64_t host, disk, min_buffer;
     int64_t offload, recompute;
 } arguments_t;
 
-enum { HOST = 1000, LINK, MIN_BUFFER, OFFLOAD, RECOMPUTE, CURVE, GPU, FROM };
+enum { HOST = 1000, DISK, LINK, MIN_BUFFER, OFFLOAD, RECOMPUTE, CURVE, GPU, FROM };
 
 const ebb_gpu_t *ebb_plan_gpu(const ebb_command_t *c, const char *flag, const char *name)
 {
@@ -69,6 +69,9 @@ static void take(const ebb_command_t *c, int key, const char *value, void *reque
         break;
     case HOST:
         a->host = ebb_command_bytes(c, "host", value);
+        break;
+    case DISK:
+        a->disk = ebb_command_bytes(c, "disk", value);
         break;
     case LINK:
         a->link = ebb_command_rates(c, "link", value);
@@ -144,10 +147,10 @@ static void show(const ebb_plan_t *p, const ebb_trace_t *t, const ebb_hardware_t
 }
 
 /* Proves it; 0 or 1. */
-static int prove(const ebb_trace_t *t, const ebb_plan_t *p, uint64_t device_bytes, uint64_t host_bytes)
+static int prove(const ebb_trace_t *t, const ebb_plan_t *p, const arguments_t *a, uint64_t device_bytes)
 {
     char why[400], bytes[EBB_SIZE_ROOM], budget[EBB_SIZE_ROOM];
-    const ebb_check_limits_t limits = {device_bytes, host_bytes, 0};
+    const ebb_check_limits_t limits = {device_bytes, (uint64_t)a->host, (uint64_t)a->disk};
     const bool good = ebb_check_plan(t, p, &limits, why, sizeof why);
     const uint64_t needed = ebb_plan_sum(p, t).peak_bytes;
     if (good)
@@ -270,7 +273,7 @@ static int show_plan(const arguments_t *a, const ebb_trace_t *t, const ebb_plan_
     const double gap = ebb_plan_gap(p, t, r);
     if (gap >= 0)
         printf("bound      at most %.1f%% above the best possible\n", 100 * gap);
-    int result = prove(t, p, r->device_bytes, r->host_bytes);
+    int result = prove(t, p, a, r->device_bytes);
     printf("smallest   %.1f MiB would do, %.1f MiB keep everything\n", ebb_cli_mib(ebb_plan_floor(t, r)),
            ebb_cli_mib(all));
     if (!ebb_show_moves(t, p, &r->hardware, a->verbose))
@@ -285,6 +288,7 @@ static int make_plan(const ebb_command_t *c, const arguments_t *a, ebb_trace_t *
 {
     ebb_plan_request_t r = {.policy = a->policy,
                             .host_bytes = (uint64_t)a->host,
+                            .behind_bytes = (uint64_t)a->disk,
                             .min_buffer = (uint64_t)a->min_buffer,
                             .offload = a->offload,
                             .recompute = a->recompute};
@@ -330,7 +334,7 @@ static int check_plan(const arguments_t *a, const ebb_trace_t *t, const ebb_plan
     show_step(t, a, &r.hardware);
     show_budget(a, &budget);
     show(p, t, &r.hardware);
-    return prove(t, p, budget.bytes, (uint64_t)a->host);
+    return prove(t, p, a, budget.bytes);
 }
 
 static int run_check(int argc, char **argv)
@@ -351,6 +355,7 @@ static int run_check(int argc, char **argv)
     return result;
 }
 
+#define DISK_HELP   "what EBB_DISK reserves, for all that is alive where a plan is left (0)"
 #define BUDGET_HELP "device bytes: 24GiB; 60% of the device; 60%peak of what keeping everything takes"
 
 static const ebb_flag_t plan_flags[] = {
@@ -361,6 +366,7 @@ static const ebb_flag_t plan_flags[] = {
     {NULL, "link", LINK, "RATES",
      "bytes a second each way, or to the host and from it (of --gpu, else the trace's, else 25000000000)"},
     {NULL, "host", HOST, "BYTES", "pinned host memory (no limit)"},
+    {NULL, "disk", DISK, "BYTES", DISK_HELP},
     {"How", "policy", 'p', "POLICY", &(EBB_PLANNER_POLICIES ": what plans; auto unless given")[2]},
     {NULL, "offload", OFFLOAD, "0|1", "may buffers be copied to the host (1)"},
     {NULL, "recompute", RECOMPUTE, "0|1", "may they be dropped and recomputed (1)"},
@@ -384,6 +390,7 @@ const ebb_command_t ebb_plan_command = {
 
 static const ebb_flag_t check_flags[] = {{NULL, "budget", 'b', "SIZE", BUDGET_HELP},
                                          {NULL, "host", HOST, "BYTES", "pinned host memory (no limit)"},
+                                         {NULL, "disk", DISK, "BYTES", DISK_HELP},
                                          {0}};
 const ebb_command_t ebb_check_command = {
     .name = "check",
