@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include <cmocka.h>
 
@@ -98,6 +99,28 @@ static void buffer_that_is_freed_in_the_next_step_is_survived(void **state)
     at_each_launch(FREED_LATE, 0.5);
 }
 
+/* Of the driver: from then on everything stays. */
+static void function_that_ebb_does_not_know_is_survived(void **state)
+{
+    static const char *const in_any_case[] = {"EBB_POLICY=offload EBB_VERIFY=1",
+                                              "EBB_POLICY=sqrt EBB_VERIFY=1"};
+    (void)state;
+    for (int every = 0; every < LAUNCHES; every += test_is_long() ? 1 : 9) {
+        char arguments[96];
+        loop_statistics_t s;
+        snprintf(arguments, sizeof arguments, "layers=%d diverge=%d how=8 every=%d until=%d steps=30", LAYERS,
+                 2 * FIRST - 6, every, 2 * FIRST - 4);
+        const program_run_t without = loop_run("", arguments);
+        program_run_t with = loop_under_ebb(in_any_case[every % 2], arguments, &s);
+        assert_same(&without, &with, arguments);
+        assert_true(s.driven > 0 && s.driven <= FIRST && s.mismatches == 0);
+        assert_non_null(strstr(with.log, "cuMemcpyWithAttributesAsync, which ebb does not know"));
+        with = loop_under_ebb(means[every % MEANS], arguments, &s); /* which has no room for everything */
+        assert_int_equal(WEXITSTATUS(with.status), 3);
+        assert_non_null(strstr(with.log, "cuMemcpyWithAttributesAsync, which ebb does not know"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -109,6 +132,7 @@ int main(void)
         cmocka_unit_test(synchronous_copy_is_survived),
         cmocka_unit_test(buffer_that_is_freed_early_is_survived),
         cmocka_unit_test(buffer_that_is_freed_in_the_next_step_is_survived),
+        cmocka_unit_test(function_that_ebb_does_not_know_is_survived),
     };
     if (getenv("TEST_ONLY"))
         cmocka_set_test_filter(getenv("TEST_ONLY"));

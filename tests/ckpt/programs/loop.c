@@ -26,7 +26,8 @@
  * diverge=STEP  from this step on, every third step is another one at one launch, N launches later each time. WAY: 0 a launch
  *               more, which changes a live activation; 1 one less, or a memset instead; 2 a launch of other geometry; 3 on
  *               other buffers; 4 an allocation more; 5 a synchronous copy of a live activation, out and back with a change; 6 an activation
- *               is freed that is still needed (another one stands in); 7 one is freed in the next step, at that launch
+ *               is freed that is still needed (another one stands in); 7 one is freed in the next step, at that launch; 8 a copy within one by a function
+ *               of the driver that is newer than CUDA 13.0
  *               with until, every step in front of that one, at its launch N
  * each=STEP     from this step on, in every second one: a launch more, which changes a live activation, each time
  *               one launch later

@@ -1,7 +1,9 @@
 /* loop_diverge.c: a step that is another one at one launch; see loop.c: diverge, how, every. */
+#include <cuda.h>
+
 #include "loop.h"
 
-enum { MORE, LESS, GEOMETRY, POINTERS, MEMORY, COPY, EARLY, LATE };
+enum { MORE, LESS, GEOMETRY, POINTERS, MEMORY, COPY, EARLY, LATE, NEWER };
 
 /* The launch at which this step diverges (LATE: the one before did); -1: it does not. */
 static int turn(const loop_t *l)
@@ -38,6 +40,20 @@ static void copy_there_and_back(loop_t *l)
     }
     CHECK(cudaMemcpy(from, value, sizeof value, cudaMemcpyHostToDevice));
     CHECK(cudaDeviceSynchronize());
+}
+
+/* Within a live activation, by a function of CUDA 13.2. */
+static void copy_by_a_newer_function(loop_t *l)
+{
+    CUresult (*copy)(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUmemcpyAttributes * attributes,
+                     CUstream stream) = NULL;
+    CUmemcpyAttributes plain = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    const CUdeviceptr at = (CUdeviceptr)(uintptr_t)live(l);
+    enum cudaDriverEntryPointQueryResult found;
+    CHECK(cudaGetDriverEntryPointByVersion("cuMemcpyWithAttributesAsync", (void **)&copy, 13020,
+                                           cudaEnableDefault, &found));
+    const CUresult result = copy(at + 1024, at, 1024, &plain, l->stream);
+    CHECK(result == CUDA_ERROR_OUT_OF_MEMORY ? cudaErrorMemoryAllocation : (cudaError_t)result);
 }
 
 static void free_early(loop_t *l)
@@ -94,6 +110,9 @@ bool loop_diverge(loop_t *l, loop_launch_t what, float *x, size_t count)
         return false;
     case EARLY:
         free_early(l);
+        return false;
+    case NEWER:
+        copy_by_a_newer_function(l);
         return false;
     default:
         free_late(l);
