@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # coverage.sh <cuda.h>: which functions of the driver API this device provides (what its sources define), counted by their documented
 # names, and a list of those that it does not: stubs that return CUDA_ERROR_NOT_SUPPORTED. Fails if a source defines one
-# that the toolkit's headers do not declare.
+# that neither the toolkit's headers declare nor Gate.cmake (SG_NEWER).
 set -euo pipefail
 header=$1
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -12,7 +12,10 @@ plain() {
 }
 
 declared() {
-    bash "$here/../../cmake/names.sh" driver "${CC:-cc}" "$(dirname "$header")" | sort -u
+    {
+        bash "$here/../../cmake/names.sh" driver "${CC:-cc}" "$(dirname "$header")"
+        sed -nE 's/^set\(SG_NEWER (.*)\)/\1/p' "$here/Gate.cmake" | tr ' ' '\n'
+    } | sort -u
 }
 
 provided() {
