@@ -369,7 +369,7 @@ void ebb_table_gone(ebb_t *ebb, CUdeviceptr base, size_t bytes);
  * entry point is answered that goes on to the function with the arguments as they came. At its first call everything is made resident, and nothing
  * leaves the device any more; if there is no room for it, it returns CUDA_ERROR_OUT_OF_MEMORY instead, and may be called again. */
 
-enum { EBB_UNKNOWNS = 256 };
+#define EBB_UNKNOWNS 256 /* a plain number: the assembler reads it, too */
 
 /* The entry point that stands for it. If none is left, or no host memory, the function itself, and all that is done at once. Any thread, lock not
  * held. */

@@ -8,13 +8,18 @@
 #include "alloc/base/status.h"
 #include "ckpt/run/run.h"
 
+/* As the assembler reads it. */
+#define TEXT_OF(number) #number
+#define TEXT(number)    TEXT_OF(number)
+#define ENTRIES         TEXT(EBB_UNKNOWNS)
+
 /* Entry point i puts i where the common part finds it. That asks ebb_unknown_called, with the program's arguments as they came, and jumps on to what
  * it answers; or returns CUDA_ERROR_OUT_OF_MEMORY, which is 2. */
 #if defined(__x86_64__)
 __asm__(".text\n.p2align 4\n.type ebb_unknown_entries, @function\n"
         ".globl ebb_unknown_entries\n.hidden ebb_unknown_entries\nebb_unknown_entries:\n"
         ".set entry, 0\n"
-        ".rept 256\n"
+        ".rept " ENTRIES "\n"
         "  .p2align 4\n"
         "  mov $entry, %eax\n"
         "  jmp .Lunknown\n"
@@ -47,7 +52,7 @@ __asm__(".text\n.p2align 4\n.type ebb_unknown_entries, @function\n"
 __asm__(".text\n.p2align 4\n.type ebb_unknown_entries, %function\n"
         ".globl ebb_unknown_entries\n.hidden ebb_unknown_entries\nebb_unknown_entries:\n"
         ".set entry, 0\n"
-        ".rept 256\n"
+        ".rept " ENTRIES "\n"
         "  .p2align 4\n"
         "  mov w16, #entry\n"
         "  b .Lunknown\n"

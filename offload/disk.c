@@ -14,8 +14,8 @@
 enum { UNIT = 4096, LARGEST_PIECE = 1 << 20, GROWTH = 64 };
 
 struct ebb_stretch {
-    size_t bytes, stage_bytes; /* its own; of what has one sum */
-    uint32_t count, *piece;    /* the file's, in the content's order */
+    size_t stage_bytes;     /* of what has one sum */
+    uint32_t count, *piece; /* the file's, in the content's order */
     uint64_t sum[];
 };
 
@@ -149,7 +149,6 @@ static ebb_stretch_t *new_stretch(ebb_disk_t *disk, size_t bytes, size_t stage_b
         free(s);
         return NULL;
     }
-    s->bytes = bytes;
     s->stage_bytes = stage_bytes;
     s->piece = (uint32_t *)&s->sum[sums];
     while (s->count < count)

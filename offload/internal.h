@@ -133,7 +133,7 @@ bool ebb_pin_ahead_collect(ebb_t *ebb);
 
 /* Copies between the device and pageable memory or the disk, through two pinned blocks that take turns: while
  * one is being copied over the link, the CPU empties or fills the other. Without pinned
- * blocks (nothing at all can be pinned) the driver's own way for pageable memory is taken. */
+ * blocks (nothing at all can be pinned) the driver's own way for pageable memory is taken, until a disk has made pageable blocks. */
 
 /* The host waits for all of it; behind what the engine's stream has been given. */
 ebb_status_t ebb_stage_out(ebb_device_t *dev, CUdeviceptr device, ebb_host_t host, size_t bytes);
@@ -163,11 +163,11 @@ size_t ebb_stage_bytes(ebb_device_t *dev); /* of the pinned blocks */
 typedef struct ebb_stretch ebb_stretch_t; /* a content's place there */
 typedef struct ebb_disk {
     int file;
-    size_t piece_bytes;     /* 0: it has not been opened yet */
-    size_t pieces;          /* of the file; in use: */
-    uint64_t *used;         /* a bit for each */
-    size_t first_free;      /* no free one lies before it */
-    size_t reserved_bytes;  /* 0: it grows */
+    size_t piece_bytes;       /* 0: it has not been opened yet */
+    size_t pieces;            /* of the file */
+    uint64_t *used;           /* a bit for each: whether it is in use */
+    size_t first_free;        /* no free one lies before it */
+    size_t reserved_bytes;    /* 0: it grows */
     size_t bytes, peak_bytes; /* of pieces in use */
     uint64_t written_bytes, read_bytes;
     bool closed, full; /* nothing more goes there; it had no room once */

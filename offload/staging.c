@@ -111,7 +111,7 @@ ebb_status_t ebb_stage_read(ebb_device_t *dev, ebb_host_t host, size_t at, size_
 ebb_status_t ebb_stage_out(ebb_device_t *dev, CUdeviceptr device, ebb_host_t host, size_t bytes)
 {
     ebb_staging_t *staging = &ebb_offload_of(dev)->staging;
-    if (!find_blocks(dev)) { /* so it is not on disk */
+    if (!find_blocks(dev)) { /* so it is not on disk: ebb_stage_piece */
         EBB_TRY(ebb_copy_issue(dev, EBB_OUT, device, host.at, bytes));
         return ebb_stall(dev, ebb_mark_here(ebb_copy_stream(dev, EBB_OUT)));
     }
