@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/run/profile/profile.h"
+#include "ckpt/trace/trace.h"
 #include "cli/cli.h"
 #include "cli/names.h"
 

@@ -1,4 +1,4 @@
-#include "ckpt/run/profile/profile.h"
+#include "ckpt/trace/trace.h"
 
 #include <stdlib.h>
 #include <string.h>
