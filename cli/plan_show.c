@@ -141,6 +141,9 @@ static void show(const ebb_plan_t *p, const ebb_trace_t *t, const ebb_hardware_t
         printf("spared     %.1f MiB out, which the host has already\n", ebb_cli_mib(s.spared_bytes));
     printf("dropped    %6" PRIu32 " buffers %11.1f MiB   %" PRIu32 " replays of %.3f ms a step\n",
            s.dropped_buffers, ebb_cli_mib(s.dropped_bytes), s.replays, (double)s.replay_ns * 1e-6);
+    if (s.late_buffers)
+        printf("held       %6" PRIu32 " buffers %11.1f MiB   which the program frees before their last use\n",
+               s.late_buffers, ebb_cli_mib(s.late_bytes));
     printf("peak       %.1f MiB, %.1f MiB of it for small buffers\n", ebb_cli_mib(s.peak_bytes),
            ebb_cli_mib(p->small_bytes));
     show_time(p, t, hardware);

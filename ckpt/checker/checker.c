@@ -162,6 +162,17 @@ static bool check_chunks(const check_t *c, uint32_t index, uint32_t *seen)
     return true;
 }
 
+static bool check_until(const check_t *c, uint32_t index)
+{
+    const ebb_trace_buffer_t *b = &c->trace->buffer[index];
+    const uint32_t until = c->plan->place[index].until;
+    return until == EBB_NONE ||
+           (b->born != EBB_NONE && b->dies != EBB_NONE && until >= b->dies &&
+            until <= c->trace->operation_count) ||
+           fails(c, EBB_FAULT_FORM, "the free of buffer %u cannot be put off until operation %u", index,
+                 until);
+}
+
 static bool check_place(const check_t *c, uint32_t index, uint32_t *seen)
 {
     const ebb_plan_t *plan = c->plan;
@@ -176,6 +187,8 @@ static bool check_place(const check_t *c, uint32_t index, uint32_t *seen)
         return check_chunks(c, index, seen);
     if (p->bytes != c->trace->buffer[index].bytes)
         return fails(c, EBB_FAULT_FORM, "place %u is not as large as its buffer", index);
+    if (!check_until(c, index))
+        return false;
     return is_large(c->trace, index) ? check_chunks(c, index, seen) : check_small_place(c, index);
 }
 
@@ -268,7 +281,7 @@ static bool check_small_region(const check_t *c, const facts_t *f)
         }
         for (uint32_t i = f->births.first[p]; good && i < f->births.first[p + 1]; i++) {
             uint32_t b = f->births.item[i];
-            good = c->plan->place[b].small_offset == EBB_NONE || t->buffer[b].dies == p ||
+            good = c->plan->place[b].small_offset == EBB_NONE || ebb_plan_dies(c->plan, t, b) == p ||
                    move_small(c, grain, streams, b, true);
         }
     }
@@ -345,7 +358,7 @@ static bool check_room(const check_t *c, const facts_t *f, uint32_t point, uint6
         if (is_persistent(c->trace, dead[i]) || c->trace->buffer[dead[i]].born < point)
             *live -= whole_chunks(c, dead[i]);
     for (uint32_t i = f->births.first[point]; i < f->births.first[point + 1]; i++)
-        if (c->trace->buffer[born[i]].dies > point && *live < ENOUGH_BYTES)
+        if (ebb_plan_dies(c->plan, c->trace, born[i]) > point && *live < ENOUGH_BYTES)
             *live += whole_chunks(c, born[i]);
     return (*live < ENOUGH_BYTES && (*live <= device || *live - device <= host)) ||
            fails(c, EBB_FAULT_FALLBACK,
@@ -520,7 +533,7 @@ bool ebb_check_plan(const ebb_trace_t *trace, const ebb_plan_t *plan, const ebb_
     facts_t f;
     if (!check_trace(&c) || !check_head(&c) || !check_device(&c) || !check_places(&c))
         return false;
-    if (!ebb_facts_make(&f, trace))
+    if (!ebb_facts_make(&f, trace, plan))
         return fails(&c, EBB_FAULT_MEMORY, "no memory");
     bool good = check_length(&c, &f) && check_actions(&c, &f) && check_host(&c) &&
                 check_small_region(&c, &f) && check_without_plan(&c, &f) &&

@@ -111,7 +111,7 @@ static bool list_readers(facts_t *f)
     return true;
 }
 
-static bool list_lives(facts_t *f, lists_t *l, bool births)
+static bool list_lives(facts_t *f, const ebb_plan_t *plan, lists_t *l, bool births)
 {
     const ebb_trace_t *t = f->trace;
     uint32_t points = t->operation_count + 1;
@@ -121,7 +121,7 @@ static bool list_lives(facts_t *f, lists_t *l, bool births)
         if (fill && !begin_lists(l, points))
             return false;
         for (uint32_t b = 0; b < t->buffer_count; b++) {
-            uint32_t p = births ? t->buffer[b].born : t->buffer[b].dies;
+            uint32_t p = births ? t->buffer[b].born : ebb_plan_dies(plan, t, b);
             if (p == EBB_NONE)
                 continue;
             if (fill)
@@ -164,11 +164,11 @@ static bool list_rings(facts_t *f)
     return true;
 }
 
-bool ebb_facts_make(facts_t *f, const ebb_trace_t *trace)
+bool ebb_facts_make(facts_t *f, const ebb_trace_t *trace, const ebb_plan_t *plan)
 {
     *f = (facts_t){.trace = trace};
-    if (list_touches(f) && number_contents(f) && list_readers(f) && list_lives(f, &f->births, true) &&
-        list_lives(f, &f->deaths, false) && list_rings(f))
+    if (list_touches(f) && number_contents(f) && list_readers(f) && list_lives(f, plan, &f->births, true) &&
+        list_lives(f, plan, &f->deaths, false) && list_rings(f))
         return true;
     ebb_facts_delete(f);
     return false;
@@ -366,7 +366,7 @@ bool ebb_contents_free_and_allocate(walk_t *w)
     }
     for (uint32_t i = f->births.first[w->point]; i < f->births.first[w->point + 1]; i++) {
         uint32_t b = f->births.item[i];
-        w->alive[b] = w->trace->buffer[b].dies > w->point;
+        w->alive[b] = ebb_plan_dies(w->plan, w->trace, b) > w->point;
         w->current[b] = f->first_content[b];
         ebb_contents_drop(w, w->at[b]);
         ebb_contents_drop_host(w, w->at[b]);

@@ -33,14 +33,14 @@ typedef struct facts {
     uint32_t *owner;         /* [contents]: its buffer */
     uint32_t *producer;      /* [contents]: operation, EBB_NONE of first ones */
     lists_t readers;         /* by content: operations that read or update it, ascending */
-    lists_t births, deaths;  /* by point: buffers */
+    lists_t births, deaths;  /* by point: buffers; deaths as the plan puts them off */
     uint32_t *whose;         /* [buffers]: whose place of the step before is its place in this one */
     uint32_t content_count;
     uint32_t period; /* steps until all is where it was */
 } facts_t;
 
-/* False: no memory. The trace must have passed ebb_trace_check, and its rings checker.c. */
-bool ebb_facts_make(facts_t *facts, const ebb_trace_t *trace);
+/* False: no memory. The trace must have passed ebb_trace_check; its rings, and the plan's places, checker.c. */
+bool ebb_facts_make(facts_t *facts, const ebb_trace_t *trace, const ebb_plan_t *plan);
 void ebb_facts_delete(facts_t *facts);
 
 static inline bool is_large(const ebb_trace_t *t, uint32_t buffer)

@@ -293,7 +293,8 @@ static bool check_small(walk_t *w, actor_t actor, const touch_t *u)
         return ebb_check_fails(w, EBB_FAULT_REPLAY,
                                "operation %u writes small buffer %u and is not redirected",
                                w->plan->action[w->action].operation, u->buffer);
-    if ((!is_persistent(w->trace, u->buffer) && b->born > w->point) || b->dies <= w->point)
+    if ((!is_persistent(w->trace, u->buffer) && b->born > w->point) ||
+        ebb_plan_dies(w->plan, w->trace, u->buffer) <= w->point)
         return ebb_check_fails(w, EBB_FAULT_CONTENT, "small buffer %u is not alive", u->buffer);
     if (w->current[u->buffer] != u->before)
         return ebb_check_fails(w, EBB_FAULT_CONTENT, "small buffer %u is not what operation %u read",

@@ -66,9 +66,18 @@ ebb_place_t *ebb_plan_add_place(ebb_plan_t *p)
         ebb_array_append((void **)&p->place, &p->place_count, &p->place_room, sizeof *p->place);
     if (place) {
         place->first_chunk = p->chunk_index_count;
-        place->small_offset = EBB_NONE;
+        place->small_offset = place->until = EBB_NONE;
     }
     return place;
+}
+
+ebb_trace_t *ebb_plan_step(const ebb_plan_t *p, const ebb_trace_t *trace)
+{
+    ebb_trace_t *step = ebb_trace_copy(trace);
+    for (uint32_t i = 0; step && i < p->buffer_count; i++)
+        if (p->place[i].until != EBB_NONE)
+            ebb_trace_dies_later(step, i, p->place[i].until);
+    return step;
 }
 
 ebb_action_t *ebb_plan_add_action(ebb_plan_t *p, ebb_action_kind_t kind, uint32_t point)
@@ -228,6 +237,8 @@ ebb_plan_sum_t ebb_plan_sum(const ebb_plan_t *p, const ebb_trace_t *trace)
     }
     for (uint32_t i = 0; fate && completion && i < p->buffer_count; i++) {
         uint64_t bytes = trace->buffer[i].bytes;
+        sum.late_buffers += p->place[i].until != EBB_NONE;
+        sum.late_bytes += p->place[i].until != EBB_NONE ? bytes : 0;
         if (bytes <= p->chunk_bytes / 2)
             continue;
         if (p->place[i].at_start == EBB_ON_HOST)
@@ -284,6 +295,8 @@ static void write_place(FILE *out, const ebb_plan_t *p, uint32_t index)
     write_list(out, "chunks", p->chunk, place->first_chunk, place->chunk_count);
     fprintf(out, ", \"start\": \"%s\"", start_name[place->at_start]);
     write_index(out, "small_offset", place->small_offset);
+    if (place->until != EBB_NONE)
+        write_index(out, "until", place->until);
     fputs("}\n", out);
 }
 

@@ -54,6 +54,10 @@
  * the beginning of such a chain where the one that died at its end did. The number of such a place, in an action or a redirection,
  * means that buffer's place in the step under way. Planners keep these buffers on the device.
  *
+ * A buffer that is born and dies in the step may be freed later than the program does (`until`, not before `dies`), because what is
+ * discarded is made from what it holds, which nothing could make again: weights that were gathered, say. Up to there it is like one that is
+ * alive, and what it holds is not lost. Where nothing discarded needs it any more it may be freed sooner.
+ *
  * Small buffers (up to half a chunk) have no chunks of their own: those born in the step lie in the small
  * region, at `small_offset`, packed by their lifetimes, if they die in it; all others are elsewhere on the device (trace.h:
  * ebb_trace_is_unplaced). A replay may read a small buffer that is alive and holds the right version, and
@@ -63,7 +67,7 @@
  * and refuse other versions):
  *   {"ebb_plan": 1, "chunk_bytes": .., "chunks": .., "small_bytes": .., "operations": .., "buffers": ..,
  *    "places": .., "actions": .., "predicted_ns": ..}     "anew": true in it, or missing
- *   {"place": i, "bytes": .., "chunks": [..], "start": "device|host|none", "small_offset": ..|null}
+ *   {"place": i, "bytes": .., "chunks": [..], "start": "device|host|none", "small_offset": ..|null}     "until": p in it, or missing
  *   {"action": i, "kind": "evict|fetch|discard|replay|order", "point": p, "place": ..|null, "operation": ..|null,
  *    "join": ..|null, "waits": [..], "redirect": [[buffer, place], ..], "stream": s, "after": [s, ..], "joiners": [s, ..]}
  * The last three may be missing: 0, [0], [0].
@@ -107,6 +111,7 @@ typedef struct ebb_place {
         chunk_count;       /* in plan->chunk; 0 chunks: small, or never touched and on the host throughout */
     ebb_start_t at_start;  /* EBB_NOT_THERE: born in the step, or scratch */
     uint32_t small_offset; /* in the small region, a multiple of 512; EBB_NONE: not small, or unplaced */
+    uint32_t until;        /* its buffer's free is put off until before this operation; EBB_NONE: it is not */
 } ebb_place_t;
 
 typedef struct ebb_plan {
@@ -140,6 +145,16 @@ bool ebb_plan_add_chunk(ebb_plan_t *plan, ebb_place_t *place, uint32_t chunk);
 bool ebb_plan_add_wait(ebb_plan_t *plan, ebb_action_t *action, uint32_t other);
 bool ebb_plan_add_redirect(ebb_plan_t *plan, ebb_action_t *action, uint32_t buffer, uint32_t place);
 
+/* Before which operation the buffer is freed under the plan; EBB_NONE: it outlives the step. */
+static inline uint32_t ebb_plan_dies(const ebb_plan_t *plan, const ebb_trace_t *trace, uint32_t buffer)
+{
+    const uint32_t until = plan->place[buffer].until;
+    return until == EBB_NONE ? trace->buffer[buffer].dies : until;
+}
+
+/* The step as it goes under the plan: some frees come later. A copy, the caller's; NULL: no memory. */
+ebb_trace_t *ebb_plan_step(const ebb_plan_t *plan, const ebb_trace_t *trace);
+
 /* Where a replay finds a buffer: where a redirection says, else in its own place. NULL: the operation itself. */
 static inline uint32_t ebb_plan_place(const ebb_plan_t *plan, const ebb_action_t *replay, uint32_t buffer)
 {
@@ -163,6 +178,8 @@ typedef struct ebb_plan_sum {
     uint64_t kept_bytes, offloaded_bytes, dropped_bytes;
     uint64_t bytes_out, bytes_in; /* a step; what is spared is not counted, where the trace's hardware has it */
     uint64_t spared_bytes;
+    uint32_t late_buffers; /* whose free is put off */
+    uint64_t late_bytes;
     uint32_t replays;             /* launches a step */
     uint64_t replay_ns;           /* their time, by the trace */
     uint64_t peak_bytes;          /* all chunks, the small region included */

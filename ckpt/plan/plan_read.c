@@ -209,7 +209,8 @@ static bool read_place(reader_t *r, ebb_plan_t *p)
     if (!place)
         return complain(r, "out of memory");
     if (!get(r, "place", UINT32_MAX, &index) || !get(r, "bytes", UINT64_C(1) << 53, &bytes) ||
-        !get_index(r, "small_offset", UINT32_MAX, &place->small_offset))
+        !get_index(r, "small_offset", UINT32_MAX, &place->small_offset) ||
+        (*value_of(r, "until") && !get_index(r, "until", p->operation_count + UINT64_C(1), &place->until)))
         return false;
     if (index != p->place_count - 1)
         return complain(r, "place %" PRIu64 " is out of order", index);

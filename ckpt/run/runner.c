@@ -415,6 +415,7 @@ void ebb_run_after(ebb_device_t *dev, const ebb_operation_t *op, CUresult result
         ebb_residence_look_ahead(dev);
         ebb_pinned_defer(false);
     }
+    free_put_off(dev, NULL); /* also what is due behind the step's last operation */
     if (!result)
         follow_steps(dev, op);
     free_put_off(dev, NULL);

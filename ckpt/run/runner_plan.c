@@ -45,8 +45,11 @@ static void report_plan(const ebb_plan_sum_t *s, const ebb_variant_t *k)
         ebb_log(EBB_INFO, "that is at most %.1f%% above the best possible within this memory", 100 * k->gap);
     ebb_log(EBB_INFO, "planning took %.3f s%s", (double)k->took_ns * 1e-9,
             k->waited ? "" : ", and the program went on meanwhile");
-    ebb_log(EBB_DEBUG, "the plan keeps %u buffers, offloads %u, drops %u; it replays %u launches",
-            s->kept_buffers, s->offloaded_buffers, s->dropped_buffers, s->replays);
+    ebb_log(
+        EBB_DEBUG,
+        "the plan keeps %u buffers, offloads %u, drops %u, holds %u that the program frees; it replays %u "
+        "launches",
+        s->kept_buffers, s->offloaded_buffers, s->dropped_buffers, s->late_buffers, s->replays);
 }
 
 size_t ebb_variant_budget(ebb_device_t *dev, const ebb_variant_t *k, size_t bytes)

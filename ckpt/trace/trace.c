@@ -96,14 +96,14 @@ ebb_trace_sync_t *ebb_trace_add_sync(ebb_trace_t *t)
     return ebb_array_append((void **)&t->sync, &t->sync_count, &t->sync_room, sizeof *t->sync);
 }
 
-void ebb_trace_outlives(ebb_trace_t *t, uint32_t buffer)
+void ebb_trace_dies_later(ebb_trace_t *t, uint32_t buffer, uint32_t dies)
 {
     uint32_t left = 0;
     for (uint32_t i = 0; i < t->sync_count; i++)
         if (t->sync[i].what != EBB_SYNC_FREE || t->sync[i].id != buffer)
             t->sync[left++] = t->sync[i];
     t->sync_count = left;
-    t->buffer[buffer].dies = EBB_NONE;
+    t->buffer[buffer].dies = dies;
 }
 
 /* Bytes at the end of a pool; where, or NULL. */

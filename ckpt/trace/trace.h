@@ -288,8 +288,8 @@ static inline bool ebb_trace_rotates(const ebb_trace_t *trace, uint32_t buffer)
            !ebb_trace_is_unplaced(trace, buffer);
 }
 
-/* A buffer that dies in the step does not, from now on. */
-void ebb_trace_outlives(ebb_trace_t *trace, uint32_t buffer);
+/* A buffer that dies in the step does so before this operation, from now on, or not in the step (EBB_NONE). No moment says so. */
+void ebb_trace_dies_later(ebb_trace_t *trace, uint32_t buffer, uint32_t dies);
 
 /* False: the file could not be written; errno tells. */
 bool ebb_trace_write(const ebb_trace_t *trace, FILE *out);
@@ -340,7 +340,8 @@ uint64_t ebb_uses_ns(const ebb_uses_t *uses, uint32_t at, uint32_t to);
  * plan fits otherwise.
  * A content is made by the operations that have written its buffer since that was allocated, in this step. What these have
  * read must be there when the gap ends, with the same version; where it is not (freed, or overwritten), it has to
- * be made again as well.
+ * be made again as well. What cannot be (what a collective has gathered, what came from the host) may be held instead: the
+ * buffer is freed behind the gap, where nothing has overwritten it (plan.h: until).
  *
  * Threads: any; the trace must not change. */
 
@@ -362,6 +363,7 @@ typedef struct ebb_worth {
     ebb_saved_t *saved; /* by buffer; of several gaps of a buffer each is one */
     uint32_t saved_count;
     ebb_need_t *need; /* [operations] of contents that are possible and large enough */
+    uint32_t *held;   /* [buffers] before which operation it would be freed, for those that are proven; EBB_NONE: as it is */
 } ebb_worth_t;
 
 /* For buffers below `least_bytes` nothing is wanted. False: no memory. */

@@ -16,10 +16,12 @@ enum { LEAST_TIMES = 4 };
 typedef struct work {
     const ebb_trace_t *t;
     ebb_uses_t uses;
-    bool *writes;   /* [accesses], as uses.operation: whether the operation writes that buffer */
-    uint32_t *seen; /* [operations] the last content for which it was visited */
-    uint32_t *made; /* operations of the content under way */
-    uint32_t made_count, turn;
+    bool *writes;    /* [accesses], as uses.operation: whether the operation writes that buffer */
+    uint32_t *seen;  /* [operations] the last content for which it was visited */
+    uint32_t *made;  /* operations of the content under way */
+    uint32_t *asked; /* [buffers] the last content for which it would be held, */
+    uint32_t *hold;  /* and those of the content under way */
+    uint32_t made_count, hold_count, turn;
 } work_t;
 
 /* ---- the uses of each buffer ---- */
@@ -69,7 +71,28 @@ static bool is_there_at(const work_t *w, uint32_t buffer, uint32_t read_by, uint
     return true;
 }
 
-/* Adds the operations that make the content that `buffer` has behind operation `upto`. False: it cannot be made. */
+/* Or this is not known yet. */
+static bool may_be_repeated(const ebb_trace_operation_t *o)
+{
+    return o->proofs || o->verdict == EBB_UNTRIED;
+}
+
+/* The content that `buffer` has behind operation `upto`, in place of making it. False: it is overwritten before it is freed. */
+static bool hold(work_t *w, uint32_t buffer, uint32_t upto, uint32_t at)
+{
+    const ebb_trace_buffer_t *b = &w->t->buffer[buffer];
+    if (b->dies == EBB_NONE || b->dies > at)
+        return false;
+    for (uint32_t k = w->uses.first[buffer]; k < w->uses.first[buffer + 1]; k++)
+        if (w->writes[k] && w->uses.operation[k] > upto)
+            return false;
+    if (w->asked[buffer] != w->turn)
+        w->hold[w->hold_count++] = buffer;
+    w->asked[buffer] = w->turn;
+    return true;
+}
+
+/* Adds the operations that make the content that `buffer` has behind operation `upto`. False: it cannot be had. */
 static bool make(work_t *w, uint32_t buffer, uint32_t upto, uint32_t at, unsigned depth)
 {
     const ebb_trace_t *t = w->t;
@@ -81,6 +104,8 @@ static bool make(work_t *w, uint32_t buffer, uint32_t upto, uint32_t at, unsigne
         const ebb_trace_operation_t *o = &t->operation[maker];
         if (!w->writes[k] || w->seen[maker] == w->turn)
             continue;
+        if (!may_be_repeated(o))
+            return hold(w, buffer, upto, at);
         w->seen[maker] = w->turn;
         w->made[w->made_count++] = maker;
         for (uint32_t a = o->first_access; a < o->first_access + o->access_count; a++) {
@@ -102,7 +127,7 @@ static bool judge(work_t *w, ebb_saved_t *s, uint64_t least_bytes, ebb_worth_t *
     const uint64_t gap = time_of(w, s->from + 1, s->to), bytes = w->t->buffer[s->buffer].bytes;
     uint64_t ns = 0;
     w->turn++;
-    w->made_count = 0;
+    w->made_count = w->hold_count = 0;
     s->possible = make(w, s->buffer, s->from, s->to, 0) && w->made_count;
     s->proven = s->possible;
     for (uint32_t i = 0; s->possible && i < w->made_count; i++)
@@ -114,6 +139,10 @@ static bool judge(work_t *w, ebb_saved_t *s, uint64_t least_bytes, ebb_worth_t *
         s->proven &= w->t->operation[made].proofs > 0;
         if (bytes >= least_bytes && need > out->need[made])
             out->need[made] = need;
+    }
+    for (uint32_t i = 0; real && s->proven && bytes >= least_bytes && i < w->hold_count; i++) {
+        uint32_t *held = &out->held[w->hold[i]];
+        *held = *held == EBB_NONE || *held <= s->to ? s->to + 1 : *held;
     }
     return real;
 }
@@ -143,18 +172,24 @@ static bool find(work_t *w, uint64_t least_bytes, ebb_worth_t *out)
 
 bool ebb_worth_find(const ebb_trace_t *t, uint64_t least_bytes, ebb_worth_t *out)
 {
-    size_t n = (size_t)t->operation_count + 1;
+    size_t n = (size_t)t->operation_count + 1, buffers = (size_t)t->buffer_count + 1;
     work_t w = {.t = t,
                 .writes = calloc((size_t)t->access_count + 1, sizeof *w.writes),
                 .seen = calloc(n, sizeof *w.seen),
-                .made = calloc(n, sizeof *w.made)};
-    *out = (ebb_worth_t){.need = calloc(n, sizeof *out->need)};
-    const bool good = ebb_uses_make(&w.uses, t) && w.writes && w.seen && w.made && out->need &&
-                      note_writes(&w) && find(&w, least_bytes, out);
+                .made = calloc(n, sizeof *w.made),
+                .asked = calloc(buffers, sizeof *w.asked),
+                .hold = calloc(buffers, sizeof *w.hold)};
+    *out = (ebb_worth_t){.need = calloc(n, sizeof *out->need), .held = malloc(buffers * sizeof *out->held)};
+    if (out->held)
+        memset(out->held, 0xff, buffers * sizeof *out->held);
+    const bool good = ebb_uses_make(&w.uses, t) && w.writes && w.seen && w.made && w.asked && w.hold &&
+                      out->need && out->held && note_writes(&w) && find(&w, least_bytes, out);
     ebb_uses_free(&w.uses);
     free(w.writes);
     free(w.seen);
     free(w.made);
+    free(w.asked);
+    free(w.hold);
     if (!good)
         ebb_worth_free(out);
     return good;
@@ -164,5 +199,6 @@ void ebb_worth_free(ebb_worth_t *worth)
 {
     free(worth->saved);
     free(worth->need);
+    free(worth->held);
     *worth = (ebb_worth_t){0};
 }

@@ -20,6 +20,7 @@ typedef struct finder {
     const ebb_trace_t *trace;
     const ebb_plan_t *plan;
     ebb_uses_t uses;
+    ebb_trace_t *step; /* under the plan; owned, as what follows */
     ebb_model_t model;
     bool has_model;
     deed_t *deed;         /* as uses.operation */
@@ -236,14 +237,15 @@ bool ebb_report_find_buffers(ebb_report_t *r)
 {
     finder_t f = {.report = r, .trace = r->in.trace, .plan = r->in.plan};
     const ebb_plan_request_t request = {.hardware = r->in.hardware, .min_buffer = r->in.min_buffer};
-    f.has_model = ebb_model_make(&f.model, f.trace, &request, r->refusal, sizeof r->refusal);
+    f.step = ebb_plan_step(f.plan, f.trace);
+    f.has_model = f.step && ebb_model_make(&f.model, f.step, &request, r->refusal, sizeof r->refusal);
     if (f.has_model)
         r->refusal[0] = 0;
     r->buffer = calloc((size_t)f.trace->buffer_count + 1, sizeof *r->buffer);
     f.deed = calloc((size_t)f.trace->access_count + 1, sizeof *f.deed);
     f.completion = ebb_plan_completions(f.plan, f.trace);
     f.spared = r->in.hardware.clean > 0 ? ebb_plan_spared(f.plan, f.trace) : NULL;
-    bool good = r->buffer && f.deed && f.completion && ebb_uses_make(&f.uses, f.trace);
+    bool good = f.step && r->buffer && f.deed && f.completion && ebb_uses_make(&f.uses, f.trace);
     if (good) {
         read_actions(&f);
         share_waits(&f);
@@ -257,6 +259,7 @@ bool ebb_report_find_buffers(ebb_report_t *r)
         ebb_uses_free(&f.uses);
     if (f.has_model)
         ebb_model_delete(&f.model);
+    ebb_trace_delete(f.step);
     free(f.deed);
     free(f.completion);
     free(f.spared);

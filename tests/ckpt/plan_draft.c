@@ -87,8 +87,11 @@ static uint32_t chunks_for(uint64_t bytes)
 uint32_t draft_add_place(draft_t *d, uint64_t bytes, ebb_start_t start)
 {
     ebb_place_t *p = &d->place[d->place_count];
-    *p = (ebb_place_t){
-        .bytes = bytes, .chunk_count = chunks_for(bytes), .at_start = start, .small_offset = EBB_NONE};
+    *p = (ebb_place_t){.bytes = bytes,
+                       .chunk_count = chunks_for(bytes),
+                       .at_start = start,
+                       .small_offset = EBB_NONE,
+                       .until = EBB_NONE};
     for (uint32_t i = 0; i < p->chunk_count; i++)
         d->chunk[d->place_count][i] = d->chunk_count++;
     return d->place_count++;
@@ -137,7 +140,7 @@ void draft_begin(draft_t *d, const ebb_trace_t *t)
             continue;
         }
         uint32_t offset = unplaced ? EBB_NONE : small_offset_for(d, t, b);
-        d->place[d->place_count++] = (ebb_place_t){.bytes = bytes, .small_offset = offset};
+        d->place[d->place_count++] = (ebb_place_t){.bytes = bytes, .small_offset = offset, .until = EBB_NONE};
         if (!unplaced && offset + bytes > d->small_bytes)
             d->small_bytes = chunks_for(offset + bytes) * CHUNK;
     }
@@ -185,6 +188,7 @@ ebb_plan_t *draft_build(const draft_t *d, const ebb_trace_t *t)
         place->bytes = d->place[i].bytes;
         place->at_start = d->place[i].at_start;
         place->small_offset = d->place[i].small_offset;
+        place->until = d->place[i].until;
         for (uint32_t k = 0; k < d->place[i].chunk_count; k++)
             assert_true(ebb_plan_add_chunk(p, place, d->chunk[i][k]));
     }

@@ -115,10 +115,10 @@ static void live_through(leave_t *l, uint32_t point)
 {
     const ebb_trace_t *t = l->o->trace;
     for (uint32_t b = 0; b < t->buffer_count; b++) {
-        if (t->buffer[b].dies == point)
+        if (ebb_plan_dies(l->o->plan, t, b) == point)
             l->alive[b] = false;
         if (t->buffer[b].born == point) {
-            l->alive[b] = t->buffer[b].dies > point;
+            l->alive[b] = ebb_plan_dies(l->o->plan, t, b) > point;
             l->book[oracle_place(l->o, l->step, b)] = (book_t){0};
         }
     }

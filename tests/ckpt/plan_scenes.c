@@ -262,6 +262,32 @@ scene_t scene_drop_rebuilt_input(void)
     return s;
 }
 
+/* Buffer 1 is made from 0, which nothing can make again: its free is put off, and it is on the host while 2 uses the chunks of both. */
+scene_t scene_drop_late_input(void)
+{
+    scene_t s = begin();
+    add_buffer(&s, CHUNK, 0, 2);
+    add_buffer(&s, CHUNK, 1, 6);
+    add_buffer(&s, 2 * CHUNK, 2, 4);
+    add_operation(&s, "w0");
+    add_operation(&s, "r0 w1");
+    add_operation(&s, "w2");
+    add_operation(&s, "r2");
+    add_operation(&s, "");
+    add_operation(&s, "r1");
+    s.trace->operation[0].proofs = 0;
+    begin_plan(&s, 2, 0);
+    scene_put(&s, 0, 0, 1);
+    scene_put(&s, 1, 1, 1);
+    scene_put(&s, 2, 0, 2);
+    s.plan->place[0].until = 6;
+    scene_add_copy(&s, EBB_EVICT, 2, 0, 2, NEVER);
+    scene_add_copy(&s, EBB_DISCARD, 2, 1, NEVER, NEVER);
+    scene_add_copy(&s, EBB_FETCH, 4, 0, 4, 0);
+    scene_add_replay(&s, 5, 1);
+    return s;
+}
+
 /* A buffer that no operation touches stays on the host, without chunks. */
 scene_t scene_untouched(void)
 {

@@ -22,6 +22,7 @@ scene_t scene_drop(void);
 scene_t scene_drop_small_input(void);
 scene_t scene_drop_freed_input(void);
 scene_t scene_drop_rebuilt_input(void);
+scene_t scene_drop_late_input(void);
 scene_t scene_untouched(void);
 scene_t scene_in_parts(void);
 scene_t scene_rotate(void);

@@ -115,6 +115,17 @@ static bool edit_drop(draft_t *d, const ebb_trace_t *t)
     return add_chain(d, t, b, to, point, 0);
 }
 
+/* Of a buffer that the program frees in the step, now and then to no good. */
+static bool edit_put_off(draft_t *d, const ebb_trace_t *t)
+{
+    const uint32_t b = draft_draw(t->buffer_count), dies = t->buffer[b].dies;
+    if (dies == EBB_NONE)
+        return false;
+    d->place[b].until = draft_draw(4) ? dies + draft_draw(t->operation_count - dies + 1) : EBB_NONE;
+    d->place[b].until -= draft_draw(30) == 0;
+    return true;
+}
+
 static bool edit_share(draft_t *d, const ebb_trace_t *t)
 {
     (void)t;
@@ -325,6 +336,7 @@ typedef struct edit {
 static edit_t edits[] = {
     {.name = "offload a gap", .apply = edit_offload, .weight = 6, .keep = 8},
     {.name = "drop a gap", .apply = edit_drop, .weight = 8, .keep = 8},
+    {.name = "put off a free", .apply = edit_put_off, .weight = 4, .keep = 6},
     {.name = "share a place's chunks", .apply = edit_share, .weight = 10, .keep = 8},
     {.name = "share one chunk", .apply = edit_one_chunk, .weight = 10, .keep = 8},
     {.name = "remove a wait", .apply = edit_drop_wait, .weight = 3, .keep = 4},
@@ -361,7 +373,7 @@ static const ebb_check_limits_t plenty = {UINT64_C(1) << 40, UINT64_C(1) << 40, 
 
 /* What the accepted plans were made of, so that the test is known to test. */
 typedef struct tally {
-    unsigned plans, evicts, fetches, discards, replays, redirects, shared, orders;
+    unsigned plans, evicts, fetches, discards, replays, redirects, shared, orders, late;
 } tally_t;
 
 static void count_plan(tally_t *tally, const ebb_plan_t *p)
@@ -375,6 +387,8 @@ static void count_plan(tally_t *tally, const ebb_plan_t *p)
         tally->orders += p->action[i].kind == EBB_ORDER;
         tally->redirects += p->action[i].redirect_count;
     }
+    for (uint32_t i = 0; i < p->place_count; i++)
+        tally->late += p->place[i].until != EBB_NONE;
     for (uint32_t i = 0; i < p->chunk_index_count; i++)
         for (uint32_t k = 0; k < i; k++)
             tally->shared += p->chunk[i] == p->chunk[k];
@@ -451,12 +465,12 @@ static tally_t grow_and_break_all(uint32_t most_streams, unsigned cases)
         confirmed += e->confirmed;
     }
     print_message("in %u accepted plans: %u evicts, %u fetches, %u discards, %u replays, %u redirections, %u "
-                  "shared chunks, %u orders\n",
+                  "shared chunks, %u orders, %u frees put off\n",
                   tally.plans, tally.evicts, tally.fetches, tally.discards, tally.replays, tally.redirects,
-                  tally.shared, tally.orders);
+                  tally.shared, tally.orders, tally.late);
     assert_true(accepted > 1000 && refused > 1000 && confirmed > refused / 4);
     assert_true(tally.evicts > 1000 && tally.fetches > 1000 && tally.discards > 500 && tally.replays > 500);
-    assert_true(tally.redirects > 100 && tally.shared > 1000);
+    assert_true(tally.redirects > 100 && tally.shared > 1000 && tally.late > 1000);
     return tally;
 }
 

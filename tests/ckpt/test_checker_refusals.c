@@ -438,6 +438,27 @@ EDIT(freed_input_unproven)
 {
     s->trace->operation[0].proofs = 0;
 }
+EDIT(late_not)
+{
+    s->plan->place[0].until = EBB_NONE;
+}
+EDIT(late_too_short)
+{
+    s->plan->place[0].until = 4;
+}
+EDIT(late_before_it_dies)
+{
+    s->plan->place[0].until = 1;
+}
+EDIT(late_beyond_the_step)
+{
+    s->plan->place[0].until = 7;
+}
+EDIT(late_lost)
+{
+    scene_remove_action(s, 0);
+    s->plan->wait_count = s->plan->action[1].wait_count = 0;
+}
 EDIT(parts_dropped)
 {
     scene_add_copy(s, EBB_DISCARD, 1, 0, NEVER, NEVER);
@@ -609,6 +630,13 @@ static const mutation_t mutations[] = {
     M(scene_drop_freed_input, freed_input_taken, "place 0 does not hold buffer 0 in version 1"),
     M(scene_drop_freed_input, freed_input_unproven,
       "buffer 1 in version 1, which is given up, cannot be rebuilt"),
+    M(scene_drop_late_input, late_not,
+      "action 1 (discard): buffer 1 in version 1, which is given up, cannot be rebuilt"),
+    M(scene_drop_late_input, late_too_short, "buffer 1 in version 1, which is given up, cannot be rebuilt"),
+    M(scene_drop_late_input, late_before_it_dies, "buffer 0 cannot be put off until operation 1"),
+    M(scene_drop_late_input, late_beyond_the_step, "buffer 0 cannot be put off until operation 7"),
+    M(scene_drop_late_input, late_lost, "buffer 0 in version 1 is lost and was not given up"),
+    M(scene_keep, late_too_short, "buffer 0 cannot be put off until operation 4"),
     M(scene_in_parts, parts_dropped, "cannot be rebuilt"),
     M(scene_in_parts, parts_replayed, "read buffer 0 before it was written"),
     M(scene_untouched, untouched_device, "has 0 chunks"),

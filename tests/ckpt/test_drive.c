@@ -203,11 +203,12 @@ static void program_that_leaves_the_plan_at_any_launch_loses_nothing(void **stat
         "SOFTGPU_MEMORY=40MiB EBB_OFFLOAD=0",
         "SOFTGPU_MEMORY=40MiB EBB_OFFLOAD=0 EBB_HOST_BUDGET=28MiB EBB_PAGEABLE=0",
         "SOFTGPU_MEMORY=42MiB EBB_OFFLOAD=0",
-        "SOFTGPU_MEMORY=40MiB EBB_OFFLOAD=0 EBB_HOST_BUDGET=4MiB EBB_PAGEABLE=0 EBB_DISK=.:64MiB"};
+        "SOFTGPU_MEMORY=40MiB EBB_OFFLOAD=0 EBB_HOST_BUDGET=4MiB EBB_PAGEABLE=0 EBB_DISK=.:64MiB",
+        "SOFTGPU_MEMORY=36MiB"};
     static const char *const arguments[] = {"layers=5 each=10 steps=58", "layers=5 each=10 steps=58",
                                             "layers=5 each=10 steps=58 through=1",
-                                            "layers=5 each=10 steps=58"};
-    for (int i = test_is_long() ? 0 : 1; i < 4; i++) {
+                                            "layers=5 each=10 steps=58", "layers=5 each=10 steps=58 bring=1"};
+    for (int i = test_is_long() ? 0 : 1; i < 5; i++) {
         loop_statistics_t s;
         program_run_t without = loop_run("", arguments[i]);
         program_run_t with = loop_under_ebb(means[i], arguments[i], &s);

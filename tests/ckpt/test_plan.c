@@ -78,6 +78,7 @@ static ebb_plan_t *make_plan(const ebb_trace_t *t, uint32_t scratch, uint32_t ac
     for (uint32_t i = 0; i < p->place_count; i++) {
         p->place[i].at_start = (ebb_start_t)draw(3);
         p->place[i].small_offset = draw(3) ? EBB_NONE : 512 * draw(100);
+        p->place[i].until = draw(3) ? EBB_NONE : draw(p->operation_count + 1);
         for (uint32_t k = draw(6); k > 0; k--)
             assert_true(ebb_plan_add_chunk(p, &p->place[i], draw(p->chunk_count)));
     }
@@ -120,7 +121,7 @@ static void assert_same(const ebb_plan_t *p, const ebb_plan_t *q)
     for (uint32_t i = 0; i < p->place_count; i++) {
         const ebb_place_t *a = &p->place[i], *b = &q->place[i];
         assert_true(a->bytes == b->bytes && a->chunk_count == b->chunk_count && a->at_start == b->at_start &&
-                    a->small_offset == b->small_offset);
+                    a->small_offset == b->small_offset && a->until == b->until);
         for (uint32_t k = 0; k < a->chunk_count; k++)
             assert_int_equal(p->chunk[a->first_chunk + k], q->chunk[b->first_chunk + k]);
     }

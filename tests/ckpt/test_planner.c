@@ -386,6 +386,63 @@ static void copies_are_back_in_time_where_streams_overlap(void **state)
     ebb_trace_delete(t);
 }
 
+/* Weights that were gathered, small beside activations, are held (plan.h: until), and activations made again from them: over a slow link in
+ * a fraction of what copying takes. Without that buffer's being freed there is nothing to hold; with all the memory, no need. */
+static void weights_that_are_gone_are_held_for_recipes(void **state)
+{
+    (void)state;
+    char why[300] = "";
+    ebb_trace_t *t = trace_of_gathered(12, 1, 6, false), *reused = trace_of_gathered(12, 1, 6, true);
+    const uint64_t peak = keep_peak(t);
+    ebb_plan_request_t r = request(peak / 2, true, false);
+    r.hardware.out_bytes_per_ns = r.hardware.in_bytes_per_ns = 5;
+    ebb_plan_t *copied = checked_plan(t, &r);
+    r.recompute = true;
+    ebb_plan_t *held = checked_plan(t, &r);
+    const uint64_t alone = t->operation_count ? ebb_simulate_ns(held, t, &r.hardware) : 0;
+    assert_true(copied && held && alone == held->predicted_ns);
+    print_message("copied %" PRIu64 " ns, held %" PRIu64 "\n", copied->predicted_ns, held->predicted_ns);
+    assert_true(3 * held->predicted_ns < 2 * copied->predicted_ns);
+    const ebb_plan_sum_t sum = ebb_plan_sum(held, t);
+    assert_true(sum.late_buffers && sum.replays && sum.late_bytes == sum.late_buffers * (2 << 20));
+    for (uint32_t i = 0; i < t->buffer_count; i++)
+        assert_true(held->place[i].until == EBB_NONE || held->place[i].until > t->buffer[i].dies);
+    if (!oracle_executes(t, held, 1, 8, why, sizeof why))
+        fail_msg("%s", why);
+    assert_true(ebb_plan_gap(held, t, &r) >= 0);
+    r.device_bytes = peak;
+    ebb_plan_t *kept = checked_plan(t, &r);
+    assert_true(kept && !kept->action_count && !ebb_plan_sum(kept, t).late_buffers);
+    r.device_bytes = peak / 2;
+    ebb_plan_t *others = checked_plan(reused, &r);
+    assert_true(others && !ebb_plan_sum(others, reused).late_buffers);
+    ebb_plan_delete(copied);
+    ebb_plan_delete(held);
+    ebb_plan_delete(kept);
+    ebb_plan_delete(others);
+    ebb_trace_delete(t);
+    ebb_trace_delete(reused);
+}
+
+/* Each strategy that recomputes does so, too, and the smallest budget with a plan is smaller. */
+static void strategies_hold_what_they_need(void **state)
+{
+    (void)state;
+    static const char *const policies[] = {"sqrt", "uniform:2", "recursive", "revolve:4"};
+    ebb_trace_t *t = trace_of_gathered(12, 1, 6, false);
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+        ebb_plan_request_t r = request(keep_peak(t) * 7 / 10, false, true);
+        r.policy = policies[i];
+        ebb_plan_t *p = checked_plan(t, &r);
+        print_message("%s: %s\n", policies[i], p ? "a plan" : "none");
+        assert_true(p && ebb_plan_sum(p, t).late_buffers && ebb_plan_sum(p, t).replays);
+        ebb_plan_delete(p);
+    }
+    ebb_plan_request_t r = request(0, false, true);
+    assert_true(ebb_plan_floor(t, &r) < keep_peak(t) * 7 / 10);
+    ebb_trace_delete(t);
+}
+
 static ebb_trace_t *one_operation(void)
 {
     ebb_trace_t *t = ebb_trace_new(2 << 20);
@@ -583,6 +640,8 @@ int main(void)
         cmocka_unit_test(copies_are_back_in_time_where_streams_overlap),
         cmocka_unit_test(steps_by_chance_on_several_streams_get_good_plans),
         cmocka_unit_test(steps_with_resident_kernels_get_good_plans),
+        cmocka_unit_test(weights_that_are_gone_are_held_for_recipes),
+        cmocka_unit_test(strategies_hold_what_they_need),
         cmocka_unit_test(what_no_periodic_plan_can_serve_is_refused),
         cmocka_unit_test(buffers_that_are_others_in_the_next_step_are_planned),
         cmocka_unit_test(budget_below_what_outlives_the_step_gets_a_plan_that_moves_it),

@@ -134,7 +134,13 @@ static void gradients_that_are_averaged(void **state)
 static void weights_that_are_gathered_and_gradients_that_are_scattered(void **state)
 {
     (void)state;
-    under_ebb(&(ranked_t){"shard=1 steps=22", 2, 46, 8, true, false}, 0);
+    under_ebb(&(ranked_t){"shard=1 steps=22", 2, 46, 8, false, false}, 1);
+}
+
+static void gathering_beside_scattering(void **state)
+{
+    (void)state;
+    under_ebb(&(ranked_t){"shard=1 apart=1 steps=22", 2, 56, 8, false, false}, 4);
 }
 
 static void activations_that_go_round(void **state)
@@ -170,7 +176,7 @@ static void ranks_that_are_threads(void **state)
     (void)state;
     setenv("NCCL_P2P_DISABLE", "1", 1);
     under_ebb(&(ranked_t){"steps=22", 2, 46, 8, false, true}, 0);
-    under_ebb(&(ranked_t){"shard=1 steps=22", 2, 46, 8, true, true}, 3);
+    under_ebb(&(ranked_t){"shard=1 steps=22", 2, 46, 8, false, true}, 3);
     under_ebb(&(ranked_t){"ring=1 steps=22 slow=2", 3, 46, 8, false, true}, 1);
     under_ebb(&(ranked_t){"steps=20 layers=5", 2, 46, 6, false, true}, 5);
     under_ebb(&(ranked_t){"more=10 steps=22", 2, 46, 8, true, true}, 2);
@@ -269,12 +275,14 @@ static void train_both(shared_t c, int percent)
     unsetenv("EBB_STATS");
     unsetenv("SOFTGPU_MEMORY");
     unsetenv("SOFTGPU_DEVICES");
-    const double driven = of_ranks("steps_driven", c.ranks, true).least;
-    print_message("ebb-train %s, %d%% of %.1f MiB: %.0f steps driven\n", arguments, percent,
-                  without.peak_bytes / 1048576, driven);
+    const double replays = of_ranks("replays", c.ranks, false).least,
+                 driven = of_ranks("steps_driven", c.ranks, true).least;
+    print_message("ebb-train %s, %d%% of %.1f MiB: %.0f steps driven, %.0f replays\n", arguments, percent,
+                  without.peak_bytes / 1048576, driven, replays);
     assert_string_equal(with.state_hash, without.state_hash);
     /* Of what 40% are NCCL takes nearly half, and the rest is too little for a plan. */
     assert_true(driven >= 8 || percent < 50);
+    assert_true(replays > 0 || !getenv("EBB_OFFLOAD"));
 }
 
 static void trainer_on_two_gpus(void **state)
@@ -301,10 +309,14 @@ static void plans_that_were_saved(void **state)
     }
 }
 
+/* Without copies activations are made again, from weights that are held. */
 static void trainer_whose_weights_are_gathered(void **state)
 {
     (void)state;
     train_both((shared_t){2, 3, 2, NULL}, 60);
+    setenv("EBB_OFFLOAD", "0", 1);
+    train_both((shared_t){2, 3, 2, NULL}, 80);
+    unsetenv("EBB_OFFLOAD");
 }
 
 /* What was lost of their gradients is read and written once in a step. */
@@ -369,7 +381,7 @@ static void trainer_in_every_budget(void **state)
     if (!test_is_long())
         skip();
     train_both((shared_t){2, 1, 1, NULL}, 100);
-    for (int zero = 0; zero <= 3; zero += 3)
+    for (int zero = 0; zero <= 3; zero++)
         for (int percent = 60; percent >= 40; percent -= 20)
             train_both((shared_t){4, zero, 1 + zero % 2, NULL}, percent);
 }
@@ -379,6 +391,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_that_are_averaged),
         cmocka_unit_test(weights_that_are_gathered_and_gradients_that_are_scattered),
+        cmocka_unit_test(gathering_beside_scattering),
         cmocka_unit_test(activations_that_go_round),
         cmocka_unit_test(operands_that_no_argument_names),
         cmocka_unit_test(memory_of_the_librarys_own),

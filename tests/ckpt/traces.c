@@ -197,6 +197,7 @@ static void random_access(maker_t *m, uint32_t *seed, uint32_t *alive, uint32_t 
     ebb_trace_operation_t *o = ebb_trace_add_operation(m->t);
     snprintf(o->name, sizeof o->name, "op");
     o->proofs = trace_draw(seed, 8) ? 3 : 0;
+    o->verdict = o->proofs ? EBB_PROVEN : m->t->operation_count % 2 ? EBB_COMMUNICATES : EBB_UNTRIED;
     o->duration_ns = 1000 + trace_draw(seed, 100000);
     for (uint32_t i = 0; i < accesses; i++) {
         uint32_t pick = alive[trace_draw(seed, 3) ? count - 1 - trace_draw(seed, count < 6 ? count : 6)
@@ -270,6 +271,48 @@ ebb_trace_t *trace_of_stages(uint32_t seed, uint32_t stages)
     }
     for (uint32_t i = 0; i < m.t->operation_count; i++)
         m.t->operation[i].duration_ns = CHAIN_NS / 10 * (1 + trace_draw(&seed, 20));
+    free(state);
+    return m.t;
+}
+
+/* The layer's weights. */
+static uint32_t gather(maker_t *m, uint32_t into, uint32_t weight)
+{
+    const uint32_t all = into == END ? born(m, weight) : into;
+    op(m, "gather", 0.1, W(all), END);
+    ebb_trace_operation_t *o = &m->t->operation[m->t->operation_count - 1];
+    o->verdict = EBB_COMMUNICATES;
+    o->proofs = 0;
+    return all;
+}
+
+ebb_trace_t *trace_of_gathered(uint32_t layers, uint32_t weight, uint32_t width, bool reused)
+{
+    maker_t m = {ebb_trace_new(CHUNK), 10000};
+    uint32_t *state = malloc((layers + (size_t)1) * sizeof *state);
+    if (!m.t || !state)
+        abort();
+    const uint32_t into = reused ? add_buffer(&m, weight * CHUNK, false) : END;
+    state[0] = born(&m, width);
+    op(&m, "batch", 1, W(state[0]), END);
+    for (uint32_t i = 0; i < layers; i++) {
+        const uint32_t w = gather(&m, into, weight);
+        state[i + 1] = born(&m, width);
+        op(&m, "forward", 1, R(state[i]), R(w), W(state[i + 1]), END);
+        if (!reused)
+            dies(&m, w);
+    }
+    uint32_t gradient = born(&m, width);
+    op(&m, "loss", 1, R(state[layers]), W(gradient), END);
+    for (uint32_t i = layers; i-- > 0;) {
+        const uint32_t w = gather(&m, into, weight);
+        op(&m, "backward", 2, R(state[i]), R(state[i + 1]), R(w), U(gradient), END);
+        dies(&m, state[i + 1]);
+        if (!reused)
+            dies(&m, w);
+    }
+    dies(&m, state[0]);
+    dies(&m, gradient);
     free(state);
     return m.t;
 }

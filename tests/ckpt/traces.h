@@ -47,6 +47,10 @@ extern const trace_family_t trace_families[];
  * levels). */
 ebb_trace_t *trace_of_two_levels(uint32_t seed, uint32_t stages);
 
+/* Layers whose weights are gathered, by what nothing can repeat, before each is used, forward and backward, and freed behind that; `weight` and
+ * `width` in chunks. If `reused`, all are gathered into one buffer. */
+ebb_trace_t *trace_of_gathered(uint32_t layers, uint32_t weight, uint32_t width, bool reused);
+
 /* A number by chance below another one. */
 uint32_t trace_draw(uint32_t *state, uint32_t below);
 

@@ -293,9 +293,11 @@ static void list_joins_and_deaths(drive_t *drive)
     for (uint32_t i = drive->plan->action_count; i-- > 0;)
         if (drive->plan->action[i].join < n)
             list(drive->join_at, drive->join_next, drive->plan->action[i].join, i);
-    for (uint32_t i = drive->trace->buffer_count; i-- > 0;)
-        if (drive->trace->buffer[i].dies <= n)
-            list(drive->death_at, drive->death_next, drive->trace->buffer[i].dies, i);
+    for (uint32_t i = drive->trace->buffer_count; i-- > 0;) {
+        const uint32_t dies = ebb_plan_dies(drive->plan, drive->trace, i);
+        if (dies <= n)
+            list(drive->death_at, drive->death_next, dies, i);
+    }
 }
 
 void ebb_drive_own(drive_t *drive, void *at, void *array)

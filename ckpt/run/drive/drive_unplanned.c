@@ -12,8 +12,9 @@
  * touched. If something has to leave then, or for a small one, the plan is left to make room (runner.c).
  *
  * A free that is late, also one behind the last operation: what the plan does is done until it would take the buffer's chunks (or its
- * bytes, of a small one) without a copy on the host. One that is early: its place gets no other buffer until it should have died; if recipes
- * read the buffer, or it outlives the step in the plan, it is freed then only, or when the plan has been left.
+ * bytes, of a small one) without a copy on the host. One that is early, as those are that the plan puts off: its place gets no other buffer
+ * until it should have died; if recipes read the buffer, or it outlives the step in the plan, it is freed then only, or when the plan has
+ * been left.
  *
  * What the sources of dropped contents are is found by their buffers, all versions of a buffer taken for one: too many rather
  * than too few.
@@ -21,6 +22,7 @@
 #include <stdlib.h>
 
 #include "alloc/base/driver.h"
+#include "alloc/base/table.h"
 #include "alloc/device.h"
 #include "ckpt/run/drive/internal.h"
 #include "ckpt/run/profile/profile.h"
@@ -62,7 +64,7 @@ static void add_freed(drive_t *drive, const ebb_action_t *a)
     const ebb_trace_operation_t *o = &drive->trace->operation[a->operation];
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
         const uint32_t buffer = drive->trace->access[i].buffer;
-        drive->again[buffer] |= drive->trace->buffer[buffer].dies <= a->point;
+        drive->again[buffer] |= ebb_plan_dies(drive->plan, drive->trace, buffer) <= a->point;
     }
 }
 
@@ -266,7 +268,7 @@ bool ebb_unplanned_allocation(ebb_device_t *dev, const ebb_request_t *q)
 
 static bool is_due(const drive_t *drive, uint32_t buffer)
 {
-    return drive->trace->buffer[buffer].dies <= drive->cursor;
+    return ebb_plan_dies(drive->plan, drive->trace, buffer) <= drive->cursor;
 }
 
 bool ebb_unplanned_needs(const drive_t *drive, uint32_t buffer)
@@ -281,11 +283,13 @@ bool ebb_unplanned_put_off(const drive_t *drive, ebb_buffer_t *b, const ebb_stre
     struct ebb_drives *drives = drive->device->run->drives;
     const site_t *s = ebb_site_of(drive, b->number - 1);
     const bool placed = !s->found || s->range;
-    if (drives->early_count == EBB_EARLY_FREES ||
-        (!placed && (drive->streams > 1 || (stream && stream != drive->stream))))
+    if (!placed && (drive->streams > 1 || (stream && stream != drive->stream)))
         return false;
-    drives->early[drives->early_count++] = b;
-    return true;
+    ebb_buffer_t **early = ebb_array_append((void **)&drives->early, &drives->early_count,
+                                            &drives->early_room, sizeof(*drives->early));
+    if (early)
+        *early = b;
+    return early;
 }
 
 void ebb_unplanned_forget(ebb_device_t *dev, const ebb_buffer_t *b)

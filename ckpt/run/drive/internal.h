@@ -166,15 +166,13 @@ typedef struct drive {
     ebb_drive_counts_t *counts; /* others may have the same */
 } drive_t;
 
-enum { EBB_EARLY_FREES = 64 };
-
 struct ebb_drives {
     drive_t of[EBB_DRIVES];
     ebb_drive_counts_t counts[EBB_DRIVES];
     unsigned driven;                      /* the one that is driven, else the one that was last */
     size_t key_bytes;                     /* ebb_drive_key_bytes */
-    ebb_buffer_t *early[EBB_EARLY_FREES]; /* [early_count] put off (ebb_unplanned_put_off) */
-    uint32_t early_count;
+    ebb_buffer_t **early; /* [early_count] put off (ebb_unplanned_put_off) */
+    uint32_t early_count, early_room;
 };
 
 static inline drive_t *ebb_driven(ebb_device_t *dev)

@@ -86,9 +86,15 @@ static ebb_verdict_t qualify(ebb_device_t *dev, const ebb_profile_t *l, uint32_t
 /* Says of every operation why it may not be replayed, or PROVEN if its replays agree. */
 static void qualify_all(ebb_device_t *dev, ebb_profile_t *l)
 {
-    for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++)
-        if (l->recorded.trace->operation[i].kind == EBB_TRACE_KERNEL)
-            l->fact[i].why = qualify(dev, l, i);
+    for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++) {
+        ebb_trace_operation_t *o = &l->recorded.trace->operation[i];
+        if (o->kind != EBB_TRACE_KERNEL)
+            continue;
+        l->fact[i].refuted |= o->verdict == EBB_DIFFERS; /* since it was learned */
+        l->fact[i].why = qualify(dev, l, i);
+        if (l->fact[i].why != EBB_PROVEN && !l->recorded.concluded)
+            o->verdict = l->fact[i].why;
+    }
 }
 
 /* Steps in which it is replayed, unless more are needed for enough that agree. */
@@ -138,18 +144,16 @@ bool ebb_facts_select(ebb_device_t *dev, ebb_profile_t *l)
     ebb_worth_t worth;
     if (!l->recorded.concluded) /* else others go by it, until it is given up */
         ebb_facts_note_modes(dev, l);
+    qualify_all(dev, l);
     if (!ebb_worth_find(t, evictable > EBB_SMALL_BYTES ? evictable : EBB_SMALL_BYTES + 1, &worth))
         return false;
-    qualify_all(dev, l);
     choose_replacements(l, worth.need);
     /* A fixed strategy gives up what it says, worth it or not. */
     const bool all =
         l->all || (ebb_options.policy.code != EBB_POLICY_AUTO && ebb_options.policy.code != EBB_POLICY_LEARN);
     const ebb_need_t least = all ? EBB_WANTED_LAST : EBB_WANTED;
-    for (uint32_t i = 0; i < t->operation_count; i++) {
+    for (uint32_t i = 0; i < t->operation_count; i++)
         l->fact[i].wanted = worth.need[i] >= least && t->operation[i].kind == EBB_TRACE_KERNEL;
-        l->fact[i].refuted |= t->operation[i].verdict == EBB_DIFFERS; /* since it was learned */
-    }
     ebb_worth_free(&worth);
     return true;
 }

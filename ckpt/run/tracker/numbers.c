@@ -187,7 +187,7 @@ void ebb_match_note_next(ebb_device_t *dev)
         const uint64_t generation = m->bound[id].generation;
         if (generation && m->bound[id].freed == EBB_NONE && t->buffer[id].born != EBB_NONE &&
             t->buffer[id].dies != EBB_NONE && t->buffer[id].bytes <= EBB_SMALL_BYTES)
-            ebb_trace_outlives(t, id);
+            ebb_trace_dies_later(t, id, EBB_NONE);
         const uint32_t as = generation && t->buffer[id].born == EBB_NONE ? left_as(m, generation) : id;
         /* What is freed in the recorded step, and was not in the last one, is nothing in the next. */
         if (as == id || as == EBB_NONE || t->buffer[as].dies != EBB_NONE)

@@ -1,6 +1,6 @@
 /* loop.c: a small training loop that can be told to misbehave. It knows nothing of ebb.
  *
- *   loop [layers=N] [steps=N] [mib=N] [through=1] [keep=N] [swap=1] [short=N] [look=N] [mix=SEED] [probe=STEP] [evaluate=N] [couple=1] [clear=1] [pad=1] [blend=STEP [behind=N]] [poll=1] [deviate=SEED] [diverge=STEP how=WAY every=N until=STEP] [each=STEP] [more=STEP] [grow=STEP] [peek=STEP] [flag=STEP] [hidden=STEP] [fork=STEP] [reset=1]
+ *   loop [layers=N] [steps=N] [mib=N] [through=1] [keep=N] [swap=1] [short=N] [look=N] [mix=SEED] [probe=STEP] [evaluate=N] [couple=1] [clear=1] [pad=1] [blend=STEP [behind=N]] [poll=1] [bring=1] [deviate=SEED] [diverge=STEP how=WAY every=N until=STEP] [each=STEP] [more=STEP] [grow=STEP] [peek=STEP] [flag=STEP] [hidden=STEP] [fork=STEP] [reset=1]
  *
  * A step: forward through `layers` layers, each activation (mib MiB, in a build with small chunks so many halves of one) its own stream-ordered allocation,
  * backward, update.
@@ -19,6 +19,8 @@
  * pad=1         each layer has a buffer of rows that end with padding, which is zeroed once: forward writes the rows, backward adds up all of it
  * blend=STEP    each layer has a buffer that forward replaces, and from this step on adds to: only a factor among the arguments says so;
  *               with behind=N only those of layers from N on
+ * bring=1       weights are copied from pinned memory to a buffer of their own before a layer is used, forward and backward, which is freed behind
+ *               it; in the end of each step they go back there
  * poll=1        behind each step the stream is asked until it has nothing left to do; it is never waited for
  * deviate=SEED  in a third of the steps after the eighth, at a random place: a launch more (which reads a live
  *               activation), an allocation more, a forward pass that is given up half-way, a free that comes
@@ -72,6 +74,12 @@ static void set_up(loop_t *l)
         CHECK(cudaDeviceSynchronize());
         CHECK(loop_fill(l->w[i], (unsigned)i, l->m, l->stream));
     }
+    for (int i = 0; i < l->layers && l->bring; i++) {
+        void *away = NULL;
+        CHECK(cudaMallocHost(&away, l->m * sizeof(float)));
+        l->away[i] = away;
+        CHECK(cudaMemcpyAsync(away, l->w[i], l->m * sizeof(float), cudaMemcpyDeviceToHost, l->stream));
+    }
     for (int i = 0; i < l->layers && (l->pad || l->blend); i++)
         l->own[i] = new_permanent(own_floats(l) * sizeof(float));
     for (int i = 0; i < 2 && l->swap; i++)
@@ -120,6 +128,22 @@ static const float *activation(const loop_t *l, int i)
     return l->x[i] ? l->x[i] : l->x[0];
 }
 
+/* The layer's weights, to be given back. */
+static float *weights(const loop_t *l, int i)
+{
+    if (!l->bring)
+        return l->w[i];
+    float *w = new_floats(l, l->m);
+    CHECK(cudaMemcpyAsync(w, l->away[i], l->m * sizeof(float), cudaMemcpyHostToDevice, l->stream));
+    return w;
+}
+
+static void give_back(const loop_t *l, float *w)
+{
+    if (l->bring)
+        free_floats(l, &w);
+}
+
 static void forward_layer(loop_t *l, float *out, const float *in, const float *w)
 {
     float *const *table = l->hidden ? l->table : NULL;
@@ -141,10 +165,12 @@ static void forward(loop_t *l, int step, int count, int extra_at, int extra)
     if (!launch(l, MAKES, l->x[0], l->n))
         CHECK(loop_fill(l->x[0], (unsigned)(step * 7919), l->n, l->stream));
     for (int i = 0; i < count; i++) {
+        float *w = weights(l, i);
         l->filled = i + 1;
         l->x[i + 1] = new_floats(l, l->n);
         if (!launch(l, MAKES, l->x[i + 1], l->n))
-            forward_layer(l, l->x[i + 1], l->x[i], l->w[i]);
+            forward_layer(l, l->x[i + 1], l->x[i], w);
+        give_back(l, w);
         if (l->couple) {
             l->y[i] = new_floats(l, l->n);
             CHECK(loop_forward(l->y[i], l->x[i], l->w[(i + 1) % l->layers], NULL, l->n, l->m, l->stream));
@@ -174,11 +200,12 @@ static void backward(loop_t *l, int extra_at, int extra)
         CHECK(loop_fill(dout, 99, l->n, l->stream));
     l->filled = l->layers + 1;
     for (int i = l->layers; i-- > 0;) {
-        float *din = new_floats(l, l->n);
+        float *din = new_floats(l, l->n), *w = weights(l, i);
         l->backward_at = i;
         if (!launch(l, MAKES, din, l->n))
-            CHECK(loop_backward(din, l->dw[i], dout, activation(l, i), activation(l, i + 1), l->w[i], l->n,
-                                l->m, l->clear, l->stream));
+            CHECK(loop_backward(din, l->dw[i], dout, activation(l, i), activation(l, i + 1), w, l->n, l->m,
+                                l->clear, l->stream));
+        give_back(l, w);
         if (l->own[i])
             CHECK(loop_probe(l->sums, l->own[i], own_floats(l), l->stream));
         if (l->y[i]) {
@@ -278,6 +305,9 @@ static void run_step(loop_t *l, int step)
     for (int i = 0; i < l->layers; i++) {
         if (!launch(l, CHANGES, l->w[i], l->m))
             CHECK(loop_update(l->w[i], l->dw[i], l->counter, 1e-3f, l->m, l->stream));
+        if (l->bring)
+            CHECK(cudaMemcpyAsync(l->away[i], l->w[i], l->m * sizeof(float), cudaMemcpyDeviceToHost,
+                                  l->stream));
     }
     if (l->clear == 1)
         zero_gradients(l);
@@ -383,6 +413,7 @@ int main(int argc, char **argv)
     l.pad = trainer_option(argc, argv, "pad", 0);
     l.blend = trainer_option(argc, argv, "blend", 0);
     l.behind = trainer_option(argc, argv, "behind", 0);
+    l.bring = trainer_option(argc, argv, "bring", 0);
     const int fork_at = trainer_option(argc, argv, "fork", 0), reset = trainer_option(argc, argv, "reset", 0);
     l.n = l.full = (size_t)trainer_option(argc, argv, "mib", 4) * CHUNK_FLOATS / 2;
     l.m = CHUNK_FLOATS;

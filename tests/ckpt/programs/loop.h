@@ -18,7 +18,7 @@ enum { LAYERS_MAX = 64, KEEP_MAX = 8 };
 
 typedef struct loop {
     int layers, steps, deviate, flag, hidden, each, more, grow, peek, through, keep, swap, small, look, mix,
-        probe, diverge, how, every, until, evaluate, couple, clear, pad, blend, behind, poll;
+        probe, diverge, how, every, until, evaluate, couple, clear, pad, blend, behind, poll, bring;
     int step, launches; /* of the step, so far */
     int filled;         /* activations of this step */
     float *more_memory; /* until the step is over */
@@ -29,6 +29,7 @@ typedef struct loop {
     float *x[LAYERS_MAX + 1]; /* activations of the step */
     float *y[LAYERS_MAX];     /* couple=1: their partners */
     float *own[LAYERS_MAX];   /* pad=1, blend=STEP: a buffer of each layer */
+    float *away[LAYERS_MAX];  /* bring=1: weights in pinned memory */
     int backward_at;          /* the layer that is next in the backward pass; layers before it */
     float *sums;
     unsigned *counter;

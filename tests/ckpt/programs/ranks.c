@@ -1,6 +1,6 @@
 /* ranks.c: a training loop of several ranks, a process or a thread each, which knows nothing of ebb.
  *
- *   ranks [ranks=N] [threads=1] [layers=N] [steps=N] [mib=N] [shard=1] [ring=1] [pieces=N] [more=MIB] [slow=RANK] [die=STEP]
+ *   ranks [ranks=N] [threads=1] [layers=N] [steps=N] [mib=N] [shard=1 [apart=1]] [ring=1] [pieces=N] [more=MIB] [slow=RANK] [die=STEP]
  *
  * Each rank has its own batch and the same weights. Forward and backward on one stream; gradients are averaged over all ranks on another one, as
  * soon as they are there; then the weights change.
@@ -8,6 +8,7 @@
  * threads=1   the ranks are threads of one process
  * shard=1     a rank keeps a part of each layer's weights: they are gathered before a layer is used, forward and backward, and a gradient's parts
  *             are summed where they are kept
+ * apart=1     what gathers them has a stream and a communicator of its own, so that it goes on beside the sums
  * ring=1      in the middle of the forward pass activations go round: each rank sends its own and goes on with its neighbour's
  * pieces=N    what is averaged, and what goes round, does so in N pieces of one group: too many for one kernel's arguments
  * more=MIB    the last rank has so much more, which it fills and reads in each step
@@ -44,10 +45,10 @@ enum { LAYERS_MAX = 32, RANKS_MAX = 8 };
     } while (0)
 
 typedef struct ranks {
-    int ranks, rank, layers, steps, shard, ring, pieces, more, slow, die;
-    size_t n, m; /* floats of an activation, of a layer's weights */
-    ncclComm_t comm;
-    cudaStream_t compute, aside;
+    int ranks, rank, layers, steps, shard, apart, ring, pieces, more, slow, die;
+    size_t n, m;              /* floats of an activation, of a layer's weights */
+    ncclComm_t comm, gathers; /* apart=1; else the same */
+    cudaStream_t compute, aside, gathering;
     cudaEvent_t ready, done;
     float *w[LAYERS_MAX]; /* all of a layer's, or this rank's part */
     float *x[LAYERS_MAX + 1], *dw[LAYERS_MAX];
@@ -95,6 +96,12 @@ static void set_up(ranks_t *r)
     CHECK(cudaEventCreateWithFlags(&r->ready, cudaEventDisableTiming));
     CHECK(cudaEventCreateWithFlags(&r->done, cudaEventDisableTiming));
     CHECK_NCCL(ncclCommInitRank(&r->comm, r->ranks, meeting->id, r->rank));
+    r->gathers = r->comm;
+    r->gathering = r->aside;
+    if (r->apart) {
+        CHECK(cudaStreamCreateWithFlags(&r->gathering, cudaStreamNonBlocking));
+        CHECK_NCCL(ncclCommSplit(r->comm, 0, r->rank, &r->gathers, NULL));
+    }
     for (int i = 0; i < r->layers; i++) {
         void *p;
         CHECK(cudaMalloc(&p, kept(r) * sizeof(float)));
@@ -121,9 +128,9 @@ static float *weights(ranks_t *r, int i)
     if (!r->shard)
         return r->w[i];
     float *all = new_floats(r, r->m);
-    order(r->aside, r->compute, r->ready);
-    CHECK_NCCL(ncclAllGather(r->w[i], all, kept(r), ncclFloat32, r->comm, r->aside));
-    order(r->compute, r->aside, r->done);
+    order(r->gathering, r->compute, r->ready);
+    CHECK_NCCL(ncclAllGather(r->w[i], all, kept(r), ncclFloat32, r->gathers, r->gathering));
+    order(r->compute, r->gathering, r->done);
     return all;
 }
 
@@ -227,6 +234,8 @@ static void *be(void *rank)
     for (int i = 0; i < r->layers; i++)
         hash = trainer_hash(r->w[i], kept(r) * sizeof(float), hash);
     meeting->hash[r->rank] = trainer_hash(r->sums, (r->n / 16384 + 1) * sizeof(float), hash);
+    if (r->apart)
+        CHECK_NCCL(ncclCommDestroy(r->gathers));
     CHECK_NCCL(ncclCommDestroy(r->comm));
     return NULL;
 }
@@ -272,6 +281,7 @@ int main(int argc, char **argv)
     r.layers = trainer_option(argc, argv, "layers", 6);
     r.steps = trainer_option(argc, argv, "steps", 24);
     r.shard = trainer_option(argc, argv, "shard", 0);
+    r.apart = trainer_option(argc, argv, "apart", 0);
     r.ring = trainer_option(argc, argv, "ring", 0);
     r.pieces = trainer_option(argc, argv, "pieces", 1);
     r.more = trainer_option(argc, argv, "more", 0);
