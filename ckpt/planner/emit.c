@@ -288,6 +288,26 @@ static void emit_waits_and_joins(emitter_t *e)
                 !ebb_plan_add_wait(e->plan, &e->plan->action[e->wait[i] >> 32], (uint32_t)e->wait[i]);
 }
 
+/* Whoever touches the place's next interval, too, if nobody has had the chunks in between: what had them before is ordered by nothing else. */
+static void pass_streams_on(emitter_t *e)
+{
+    const ebb_schedule_t *s = e->schedule;
+    const ebb_overlay_t *o = e->overlay;
+    uint32_t *sorted = ebb_schedule_by_begin(s), *next = ebb_none_array(o->chunk_count);
+    e->failed |= !sorted || !next;
+    for (uint32_t k = s->interval_count; !e->failed && k-- > 0;) {
+        const uint32_t i = sorted[k], place = s->interval[i].place;
+        for (uint32_t at = o->first[place]; at < o->first[place + 1]; at++) {
+            uint32_t *after = &next[o->chunk[at]];
+            if (*after != EBB_NONE && s->interval[*after].place == place)
+                e->interval_streams[i] |= e->interval_streams[*after];
+            *after = i;
+        }
+    }
+    free(sorted);
+    free(next);
+}
+
 /* What several streams take more. */
 static void begin_streams(emitter_t *e)
 {
@@ -300,6 +320,8 @@ static void begin_streams(emitter_t *e)
     e->order.events = calloc((size_t)s->event_count + 1, sizeof *e->order.events);
     e->failed |= !e->interval_streams || !e->order.after || !e->order.joiners || !e->order.events ||
                  !ebb_schedule_streams(e->interval_streams, s, e->model);
+    if (!e->failed)
+        pass_streams_on(e);
 }
 
 ebb_plan_t *ebb_schedule_emit(const ebb_schedule_t *s, const ebb_overlay_t *o, const ebb_model_t *m)

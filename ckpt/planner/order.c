@@ -34,6 +34,7 @@ typedef struct ordering {
     uint32_t *holders;                 /* per chunk: places */
     uint32_t *resident, *taken;        /* clocks: of resident operations, of what took chunks from others */
     bool *takes;                       /* per interval: its first write will */
+    bool *fresh;                       /* per interval: it has not been written */
     uint32_t *next_interval, *stay_at; /* lists by the position at which they begin */
     uint32_t *next_move, *move_at;     /* lists by position, then evicts, discards, fetches */
     uint32_t *next_join, *join_at;     /* lists by the operation at which they are joined in this step */
@@ -136,9 +137,12 @@ static uint32_t touch_all(ordering_t *o, const ebb_event_t *event)
             o->takes[interval] = false;
             o->taken[stream] = now;
         }
-        const uint32_t which = event->replay ? (writes ? REPLAYED_WRITTEN : REPLAYED_READ)
-                               : writes      ? WRITTEN
-                                             : READ;
+        /* Whatever an allocation holds is the last owner's, if anybody's. */
+        bool *fresh = interval < o->schedule->interval_count ? &o->fresh[interval] : NULL;
+        if (fresh && writes)
+            *fresh = false;
+        const bool own = !event->replay && !(fresh && *fresh);
+        const uint32_t which = own ? (writes ? WRITTEN : READ) : (writes ? REPLAYED_WRITTEN : REPLAYED_READ);
         clock_of(o, interval, which)[stream] = now;
     }
     return waited;
@@ -175,6 +179,8 @@ static void begin_interval(ordering_t *o, uint32_t index)
     const uint32_t place = interval[index].place;
     for (uint32_t k = o->overlay->first[place], last = EBB_NONE; k < o->overlay->first[place + 1]; k++) {
         uint32_t *had = &o->had[o->overlay->chunk[k]];
+        o->fresh[index] |=
+            *had != EBB_NONE ? interval[*had].place != place || o->fresh[*had] : !begins_there(o, place);
         o->takes[index] |= *had != EBB_NONE ? interval[*had].place != place || o->takes[*had]
                                             : o->holders[o->overlay->chunk[k]] > 1 && !begins_there(o, place);
         for (uint32_t which = 0; *had != EBB_NONE && *had != last && which < INTERVAL_CLOCKS; which++) {
@@ -198,7 +204,7 @@ static void issue_copy(ordering_t *o, uint32_t index, uint32_t pace)
     if (move->kind == EBB_FETCH) {
         o->out->after[index] |= wait_for(o, now, o->resident);
         if (interval != EBB_NONE)
-            o->takes[interval] = false; /* the fetch has */
+            o->takes[interval] = o->fresh[interval] = false; /* the fetch has */
     }
     memcpy(done_of(o, index), now, o->streams * sizeof *now);
 }
@@ -284,6 +290,7 @@ static bool allocate(ordering_t *o)
     o->resident = filled(streams, 0);
     o->taken = filled(streams, 0);
     o->takes = calloc(s->interval_count + (size_t)1, sizeof *o->takes);
+    o->fresh = calloc(s->interval_count + (size_t)1, sizeof *o->fresh);
     o->stay_at = filled(s->event_count, 0xff);
     o->next_interval = filled(s->interval_count, 0xff);
     o->move_at = filled(s->event_count, 0xff);
@@ -291,7 +298,7 @@ static bool allocate(ordering_t *o)
     o->join_at = filled(t->operation_count, 0xff);
     o->next_join = filled(s->move_count, 0xff);
     return o->now && o->done && o->event && o->clock && o->interval && o->had && o->holders && o->resident &&
-           o->taken && o->takes && o->stay_at && o->next_interval && o->move_at && o->next_move &&
+           o->taken && o->takes && o->fresh && o->stay_at && o->next_interval && o->move_at && o->next_move &&
            o->join_at && o->next_join;
 }
 
@@ -310,6 +317,7 @@ bool ebb_schedule_order(ebb_ordering_t *out, const ebb_schedule_t *s, const ebb_
         issue_all(&o);
     }
     free(o.takes);
+    free(o.fresh);
     uint32_t *arrays[] = {o.now,           o.done,    o.event,     o.clock,   o.interval,
                           o.had,           o.holders, o.resident,  o.taken,   o.stay_at,
                           o.next_interval, o.move_at, o.next_move, o.join_at, o.next_join};

@@ -320,6 +320,11 @@ static void plan_steps_on_streams(bool residents)
                 plans += plan_on_streams(t, peak * percent / 100, modes[mode].offload, modes[mode].recompute,
                                          &orders, &spare);
             }
+        t->sync_count = 0; /* ordered by what a trace does not show, as waits of the host */
+        for (uint64_t percent = 90; percent >= 50; percent -= 10) {
+            r = request(peak * percent / 100, true, true);
+            ebb_plan_delete(checked_plan(t, &r));
+        }
         ebb_trace_delete(t);
     }
     print_message("%" PRIu32 " plans, %" PRIu32 " orders, %" PRIu32 " of them to spare\n", plans, orders,

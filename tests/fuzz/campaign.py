@@ -18,6 +18,7 @@ or far more: the same hashes, and never more of the device in use than the budge
     deterministic    as often under the scheduler whose order follows from a seed as under real threads
     tables           most launches with many operands find them by tables in device memory, copied from the host, often new and given back at once
     interface        (--repeats) the program tells ebb what to keep, marks steps, pauses, sets budgets (ckpt/run/ebb.h)
+    brings           (--repeats) operands are copied from the host into buffers that are freed at once
     lengths          (--repeats) three buffers in four have another size in every step
   --regressions  all in regressions.txt, each three times as often as it took to fail once, five times at least
   --pairs        seven sets of axes, one after another, in which every pair of them is together twice: the complements of the lines of the
@@ -64,8 +65,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 MODES = ("budgets", "faults", "repeats")
 AXES = ("small-host", "pageable", "failing-install", "streams", "threads", "arenas", "deterministic", "tables", "lengths", "interface",
-        "disk")
-ARGUMENT_AXES = ("streams", "threads", "arenas", "tables", "lengths", "interface")
+        "disk", "brings")
+ARGUMENT_AXES = ("streams", "threads", "arenas", "tables", "lengths", "interface", "brings")
 FIRST_MEAN_SEED = 100000
 LEAST_REGRESSION_RUNS = 5
 TIMEOUT_S = 120

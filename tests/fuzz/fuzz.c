@@ -1,4 +1,4 @@
-/* fuzz.c: fuzz SEED [--faults] [--repeat] [--streams] [--threads] [--arenas] [--tables] [--mean] [--lengths] [--interface]. Runs the program that belongs to a seed (fuzz.h) and prints hashes of what it has
+/* fuzz.c: fuzz SEED [--faults] [--repeat] [--streams] [--threads] [--arenas] [--tables] [--mean] [--lengths] [--interface] [--brings]. Runs the program that belongs to a seed (fuzz.h) and prints hashes of what it has
  * computed; then "size PEAK NEED SMALL CHUNKS": bytes that were live at most, that one operation touches in large buffers at
  * most, that were live in small ones, and that large ones took at most, in whole chunks. */
 #include <pthread.h>
@@ -171,7 +171,8 @@ static bool read_switch(const char *word)
     } rows[] = {
         {"--faults", &fuzz_faults},   {"--repeat", &fuzz_repeats},  {"--streams", &fuzz_streams},
         {"--threads", &fuzz_threads}, {"--arenas", &fuzz_arenas},   {"--tables", &fuzz_tables},
-        {"--mean", &fuzz_is_mean},    {"--lengths", &fuzz_lengths}, {"--interface", &fuzz_uses_interface}};
+        {"--mean", &fuzz_is_mean},    {"--lengths", &fuzz_lengths}, {"--interface", &fuzz_uses_interface},
+        {"--brings", &fuzz_brings}};
     for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (!strcmp(word, rows[i].name))
             return *rows[i].value = true;

@@ -102,8 +102,8 @@ typedef struct fuzz_worker {
 } fuzz_worker_t;
 
 /* What the command line asks for: at least two streams, at least two threads, buffers that are cut from segments, kernels whose operands
- * only tables in device memory name, steps whose buffers have other sizes each time. */
-extern bool fuzz_faults, fuzz_streams, fuzz_threads, fuzz_arenas, fuzz_tables, fuzz_lengths;
+ * only tables in device memory name, steps whose buffers have other sizes each time, operands that come from the host and are freed at once. */
+extern bool fuzz_faults, fuzz_streams, fuzz_threads, fuzz_arenas, fuzz_tables, fuzz_lengths, fuzz_brings;
 /* Of a worker's tables, at most. */
 enum { FUZZ_TABLE_BYTES = FUZZ_CHUNK / 16 };
 
@@ -179,6 +179,9 @@ void fuzz_trace(fuzz_worker_t *w, const char *name, unsigned s);
 
 /* Writes `value` to the buffer's first word, from the host, and launches a kernel that writes to `x` if that is odd. */
 void fuzz_write_if(fuzz_worker_t *w, fuzz_buffer_t *x, fuzz_buffer_t *flag, unsigned value, unsigned s);
+
+/* Fills `b` from the host, and launches a kernel that makes `x` from it. */
+void fuzz_bring(fuzz_worker_t *w, fuzz_buffer_t *b, fuzz_buffer_t *x, unsigned s);
 
 /* ---- fuzz_mean.c: what happens around operations (--mean) ---- */
 

@@ -4,7 +4,7 @@
 
 #include "fuzz.h"
 
-bool fuzz_faults, fuzz_streams, fuzz_threads, fuzz_arenas, fuzz_tables, fuzz_lengths;
+bool fuzz_faults, fuzz_streams, fuzz_threads, fuzz_arenas, fuzz_tables, fuzz_lengths, fuzz_brings;
 
 /* What the driver's documentation lets any call return for a shortage, or for a fault of work that was issued before. */
 static bool is_documented(CUresult result)

@@ -7,7 +7,7 @@
 
 #include "fuzz.h"
 
-enum { PLACES = 48, SLOTS = 32, LATE = 3, SIXTEENTHS = 16, LENGTHS_CALM = 24 };
+enum { PLACES = 48, SLOTS = 32, LATE = 3, BROUGHT = 16, SIXTEENTHS = 16, LENGTHS_CALM = 24 };
 
 typedef struct slot {
     unsigned born, dies; /* places; dies < born: in the next step */
@@ -24,6 +24,12 @@ typedef struct late {
     uint64_t random;
 } late_t;
 
+/* An operand that comes from the host, and is freed behind the launch that makes something from it: a slot's first content. */
+typedef struct brought {
+    unsigned slot, words;
+    uint64_t random;
+} brought_t;
+
 typedef struct script {
     unsigned places, first_slot, slots, rounds;
     unsigned calm, percent; /* rounds without divergences; of the places that diverge afterwards */
@@ -33,6 +39,8 @@ typedef struct script {
     unsigned evaluate_every, evaluated; /* rounds between evaluations, 0: none; places of one */
     unsigned lates, flag_slot;          /* the slot of the buffer by which they know */
     late_t late[LATE];
+    unsigned brings, brought_slot; /* 0: none */
+    brought_t brought[BROUGHT];
 } script_t;
 
 bool fuzz_repeats;
@@ -91,6 +99,15 @@ static void draw_more(script_t *s, fuzz_worker_t *dice)
         s->late[i] = (late_t){.place = fuzz_below(dice, s->places),
                               .from_round = s->rounds / 3 + fuzz_below(dice, s->rounds),
                               .random = draw_seed(dice)};
+}
+
+static void draw_brought(script_t *s, fuzz_worker_t *w)
+{
+    s->brings = 4 + fuzz_below(w, BROUGHT - 3);
+    for (unsigned i = 0; i < s->brings; i++)
+        s->brought[i] = (brought_t){.slot = fuzz_below(w, s->slots),
+                                    .words = fuzz_choose_words(w, fuzz_chance(w, 75)),
+                                    .random = draw_seed(w)};
 }
 
 /* In this round: with other sizes each time three in four are as long as the round is. */
@@ -174,6 +191,23 @@ static void write_late(fuzz_worker_t *w, const script_t *s, unsigned place, unsi
     }
 }
 
+static void bring(fuzz_worker_t *w, const script_t *s, unsigned place)
+{
+    for (unsigned i = 0; i < s->brings; i++) {
+        fuzz_buffer_t *x = &w->buffer[s->first_slot + s->brought[i].slot];
+        if (s->slot[s->brought[i].slot].born != place)
+            continue;
+        w->random = s->brought[i].random;
+        const unsigned stream = fuzz_below(w, w->streams);
+        fuzz_allocate_at(w, s->brought_slot, s->brought[i].words);
+        w->operations++;
+        fuzz_arena_operation(w);
+        if (x->address && w->buffer[s->brought_slot].address)
+            fuzz_bring(w, &w->buffer[s->brought_slot], x, stream);
+        free_slot(w, s->brought_slot);
+    }
+}
+
 /* The first part of a step alone, as an evaluation is; what it has made dies. */
 static void evaluate(fuzz_worker_t *w, const script_t *s, unsigned round, fuzz_worker_t *dice)
 {
@@ -213,6 +247,11 @@ void fuzz_repeat(fuzz_worker_t *w)
     } else {
         s.lates = 0;
     }
+    if (fuzz_brings && w->buffers < FUZZ_BUFFERS) {
+        s.brought_slot = w->buffers;
+        w->buffer[w->buffers++] = (fuzz_buffer_t){.address = 0};
+        draw_brought(&s, w);
+    }
     w->operations = 0;
     for (unsigned round = 0; round < s.rounds; round++) {
         const unsigned percent = round < s.calm ? 0 : s.percent;
@@ -222,6 +261,7 @@ void fuzz_repeat(fuzz_worker_t *w)
         fuzz_interface_moment(w, true);
         for (unsigned place = 0; place < s.places; place++) {
             change_buffers(w, &s, place, round, dice, percent);
+            bring(w, &s, place);
             operate_at(w, &s, place, dice, percent);
             write_late(w, &s, place, round);
             fuzz_interface_moment(w, false);

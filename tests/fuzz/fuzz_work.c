@@ -262,6 +262,26 @@ static void copy_in(fuzz_worker_t *w, fuzz_buffer_t *b, unsigned first, unsigned
     }
 }
 
+void fuzz_bring(fuzz_worker_t *w, fuzz_buffer_t *b, fuzz_buffer_t *x, unsigned s)
+{
+    struct fuzz_gather g = {.tag = 7,
+                            .out = (unsigned *)x->address,
+                            .n = x->words,
+                            .in = {(const unsigned *)b->address},
+                            .count = {b->words}};
+    const unsigned salt = fuzz_below(w, 1000) + w->salt;
+    fuzz_order(w, b, s, true);
+    copy_in(w, b, 0, b->words, s);
+    fuzz_order(w, b, s, false);
+    fuzz_order(w, x, s, true);
+    fuzz_count_need(w, fuzz_chunks((size_t)x->words * 4) + fuzz_chunks((size_t)b->words * 4));
+    block_t a = {.bytes = 0};
+    PUT(&a, g);
+    PUT(&a, salt);
+    launch(w, GATHER, g.n, s, (void *[]){&g, (void *)&salt}, a.byte, a.bytes);
+    fuzz_trace(w, "bring", s);
+}
+
 static void copy_out(fuzz_worker_t *w, unsigned s)
 {
     const fuzz_buffer_t *b = fuzz_take(w, s, false);
